@@ -1,0 +1,74 @@
+package mesh
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// reserved are ranges that never name a host on the public Internet, beside
+// those netip knows by name (IANA special-purpose registries, RFC 6890).
+var reserved = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),
+	netip.MustParsePrefix("100.64.0.0/10"), // shared address space, RFC 6598
+	netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("192.0.2.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"),
+	netip.MustParsePrefix("198.51.100.0/24"),
+	netip.MustParsePrefix("203.0.113.0/24"),
+	netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("64:ff9b:1::/48"),
+	netip.MustParsePrefix("100::/64"),
+	netip.MustParsePrefix("2001:db8::/32"),
+	netip.MustParsePrefix("2002::/16"), // 6to4 would smuggle an IPv4 address
+	netip.MustParsePrefix("fec0::/10"),
+}
+
+// nat64 embeds an IPv4 address in its last four bytes (RFC 6052).
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// Public says nil when a names a host on the public Internet, and otherwise
+// why not. IPv4 inside IPv6 (mapped, NAT64) is judged as IPv4.
+func Public(a netip.Addr) error {
+	a = a.Unmap().WithZone("")
+	if nat64.Contains(a) {
+		b := a.As16()
+		a = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	why := ""
+	switch {
+	case !a.IsValid() || a.IsUnspecified():
+		why = "unspecified"
+	case a.IsLoopback():
+		why = "loopback"
+	case a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast():
+		why = "link-local"
+	case a.IsPrivate():
+		why = "private"
+	case a.IsMulticast():
+		why = "multicast"
+	case slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(a) }):
+		why = "reserved"
+	default:
+		return nil
+	}
+	return fmt.Errorf("mesh: address %v is %s: %w", a, why, ErrDenied)
+}
+
+// AddressPolicy decides which addresses may be dialled.
+type AddressPolicy struct {
+	Allow []netip.Prefix // beyond public addresses
+	Deny  []netip.Addr   // whatever Allow says: addresses of the mesh itself
+}
+
+// Check returns nil when a may be dialled, otherwise ErrDenied with the reason.
+func (p AddressPolicy) Check(a netip.Addr) error {
+	u := a.Unmap().WithZone("")
+	if slices.Contains(p.Deny, u) {
+		return fmt.Errorf("mesh: address %v belongs to the mesh itself: %w", u, ErrDenied)
+	}
+	if slices.ContainsFunc(p.Allow, func(x netip.Prefix) bool { return x.Contains(u) }) {
+		return nil
+	}
+	return Public(a)
+}

@@ -1,0 +1,89 @@
+package mesh
+
+import "time"
+
+// Backdate is how far a node certificate's NotBefore lies before the moment it
+// was issued, so that a peer whose clock is a little behind accepts it.
+const Backdate = 10 * time.Minute
+
+// CertRecord is what is kept of every certificate the CA issued.
+type CertRecord struct {
+	Serial    string    `json:"serial"` // decimal
+	Node      string    `json:"node"`   // role/id
+	KeyHash   string    `json:"keyHash"`
+	Issuer    string    `json:"issuer"` // server whose intermediate signed
+	Issued    time.Time `json:"issued"`
+	NotBefore time.Time `json:"notBefore"`
+	NotAfter  time.Time `json:"notAfter"`
+	Token     TokenID   `json:"token,omitzero"`    // for a first certificate
+	Replaces  string    `json:"replaces,omitzero"` // serial, for a renewed one
+}
+
+// Revocation refuses certificates: one serial, or everything a node was issued
+// before a time.
+type Revocation struct {
+	ID           string    `json:"id"` // rises in the order of writing
+	Node         string    `json:"node,omitzero"`
+	Serial       string    `json:"serial,omitzero"`
+	IssuedBefore time.Time `json:"issuedBefore,omitzero"`
+	MayRejoin    bool      `json:"mayRejoin,omitzero"`
+	Reason       string    `json:"reason,omitzero"`
+	At           time.Time `json:"at"`
+	By           string    `json:"by"`
+	// Until is the end of the last certificate the record covers; after it
+	// the record goes.
+	Until time.Time `json:"until"`
+}
+
+// Covers says whether r refuses a certificate of node with that serial that was
+// issued then.
+func (r Revocation) Covers(node, serial string, issued time.Time) bool {
+	if r.Serial != "" {
+		return r.Serial == serial
+	}
+	return r.Node == node && issued.Before(r.IssuedBefore)
+}
+
+// SignedRevocation is a revocation as nodes receive and keep it.
+type SignedRevocation struct {
+	Record    Revocation `json:"record"`
+	Payload   []byte     `json:"payload"`   // the signed bytes: the record as JSON
+	Signature []byte     `json:"signature"` // ECDSA, ASN.1, over SHA-256 of context and payload
+	Signer    []byte     `json:"signer"`    // DER of the intermediate that signed; chains to the root
+}
+
+// AdminRole is what an administrator may do; it lives in state, never in the
+// certificate. Each role includes the ones after it.
+type AdminRole string
+
+// The roles, most powerful first.
+const (
+	AdminOwner    AdminRole = "owner"
+	AdminOperator AdminRole = "operator"
+	AdminAuditor  AdminRole = "auditor"
+)
+
+// Rank orders roles; 0 is no role at all.
+func (r AdminRole) Rank() int {
+	switch r {
+	case AdminOwner:
+		return 3
+	case AdminOperator:
+		return 2
+	case AdminAuditor:
+		return 1
+	}
+	return 0
+}
+
+// Includes says whether r may do what need may do.
+func (r AdminRole) Includes(need AdminRole) bool { return need.Rank() > 0 && r.Rank() >= need.Rank() }
+
+// Administrator is a person who may call the Admin service from elsewhere.
+type Administrator struct {
+	ID      AdminID   `json:"id"`
+	Name    string    `json:"name"`
+	Role    AdminRole `json:"role"`
+	Revoked bool      `json:"revoked,omitzero"`
+	Created time.Time `json:"created"`
+}
