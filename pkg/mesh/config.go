@@ -13,8 +13,10 @@ type Config struct {
 	// be reached.
 	AllowedAddresses []netip.Prefix `json:"allowedAddresses,omitzero"`
 	// MgmtAddresses are host:port of the mesh ports, as tokens and nodes learn them.
-	MgmtAddresses []string  `json:"mgmtAddresses"`
-	CertLife      CertLives `json:"certLife"`
+	MgmtAddresses []string `json:"mgmtAddresses"`
+	// EntryAddresses are host:port that clients dial: the balancer or the entries.
+	EntryAddresses []string  `json:"entryAddresses,omitzero"`
+	CertLife       CertLives `json:"certLife"`
 	// RenewGrace lets an expired certificate renew for that long; 0: never.
 	RenewGrace Duration `json:"renewGrace,omitzero"`
 	// StaleIfError is how long an entry may use its last answer for a name

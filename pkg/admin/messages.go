@@ -1,0 +1,319 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// None is an empty message.
+type None struct{}
+
+// Ref names one object by id or by label.
+type Ref struct {
+	Ref string `json:"ref"`
+}
+
+// Page asks for part of a list. Limit 0 is the server's default.
+type Page struct {
+	Limit int    `json:"limit,omitzero"`
+	After string `json:"after,omitzero"` // the last id of the page before
+}
+
+// List is part of a list; Next is "" at its end.
+type List[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next,omitzero"`
+}
+
+// MemberAddRequest makes a member.
+type MemberAddRequest struct {
+	Name string `json:"name"`
+	Note string `json:"note,omitzero"`
+}
+
+// MemberSetRequest changes what is not nil.
+type MemberSetRequest struct {
+	Ref   string            `json:"ref"`
+	Name  *string           `json:"name,omitzero"`
+	Note  *string           `json:"note,omitzero"`
+	State *mesh.MemberState `json:"state,omitzero"`
+}
+
+// MemberView is a member as shown.
+type MemberView struct {
+	mesh.Member
+	Devices int `json:"devices"`
+	Cores   int `json:"cores"`
+}
+
+// DeviceAddRequest makes a device. Exactly one of Cell and Core is set.
+type DeviceAddRequest struct {
+	Member string      `json:"member"`
+	Name   string      `json:"name"`
+	Cell   string      `json:"cell,omitzero"`
+	Core   string      `json:"core,omitzero"`
+	Limits mesh.Limits `json:"limits,omitzero"`
+}
+
+// DeviceSetRequest changes what is not nil. Cell or Core moves the device.
+type DeviceSetRequest struct {
+	Ref    string            `json:"ref"`
+	Name   *string           `json:"name,omitzero"`
+	State  *mesh.DeviceState `json:"state,omitzero"`
+	Limits *mesh.Limits      `json:"limits,omitzero"`
+	Cell   *string           `json:"cell,omitzero"`
+	Core   *string           `json:"core,omitzero"`
+}
+
+// DeviceListRequest filters by member and cell when set.
+type DeviceListRequest struct {
+	Page
+	Member string `json:"member,omitzero"`
+	Cell   string `json:"cell,omitzero"`
+}
+
+// DeviceView is a device as shown: without secret and verifiers.
+type DeviceView struct {
+	ID          mesh.DeviceID     `json:"id"`
+	Name        string            `json:"name"`
+	UUID        string            `json:"uuid"`
+	State       mesh.DeviceState  `json:"state"`
+	Member      mesh.MemberID     `json:"member"`
+	MemberName  string            `json:"memberName"`
+	Cell        mesh.CellID       `json:"cell"`
+	CellName    string            `json:"cellName"`
+	Core        mesh.CoreID       `json:"core,omitzero"`
+	CoreName    string            `json:"coreName,omitzero"`
+	ServerNames []mesh.ServerName `json:"serverNames"`
+	Limits      mesh.Limits       `json:"limits,omitzero"`
+	// Via are the cores its routes name now, in order; empty says why in Waiting.
+	Via     []string  `json:"via"`
+	Waiting string    `json:"waiting,omitzero"`
+	Created time.Time `json:"created"`
+}
+
+// DeviceLink is everything one client needs. It contains the device's secret.
+type DeviceLink struct {
+	Device     mesh.DeviceID   `json:"device"`
+	ServerName mesh.ServerName `json:"serverName"`
+	User       string          `json:"user"`
+	Secret     string          `json:"secret"`
+	CA         string          `json:"ca,omitzero"` // PEM; empty with a public certificate
+	HiddenHost mesh.ServerName `json:"hiddenHost"`
+	Entries    []string        `json:"entries"` // host:port that clients may dial, as configured
+}
+
+// CellAddRequest makes a cell.
+type CellAddRequest struct {
+	Name                 string               `json:"name"`
+	Suffix               string               `json:"suffix"`
+	Certificate          mesh.CellCertificate `json:"certificate,omitzero"` // default private
+	Fallback             []string             `json:"fallback,omitzero"`
+	ForwardClientAddress bool                 `json:"forwardClientAddress,omitzero"`
+}
+
+// CellSetRequest changes what is not nil.
+type CellSetRequest struct {
+	Ref                  string          `json:"ref"`
+	Name                 *string         `json:"name,omitzero"`
+	State                *mesh.CellState `json:"state,omitzero"`
+	Fallback             *[]string       `json:"fallback,omitzero"`
+	ForwardClientAddress *bool           `json:"forwardClientAddress,omitzero"`
+}
+
+// CellView is a cell as shown: without its CA's key.
+type CellView struct {
+	ID                   mesh.CellID          `json:"id"`
+	Name                 string               `json:"name"`
+	Suffix               mesh.ServerName      `json:"suffix"`
+	State                mesh.CellState       `json:"state"`
+	Certificate          mesh.CellCertificate `json:"certificate"`
+	Fallback             []mesh.CellID        `json:"fallback,omitzero"`
+	ForwardClientAddress bool                 `json:"forwardClientAddress"`
+	Cores                int                  `json:"cores"`
+	CoresReady           int                  `json:"coresReady"`
+	Devices              int                  `json:"devices"`
+	Created              time.Time            `json:"created"`
+}
+
+// CellCA is the anchor of a private cell.
+type CellCA struct {
+	Cell mesh.CellID `json:"cell"`
+	PEM  string      `json:"pem"`
+}
+
+// CoreView is a core with what is known of it now.
+type CoreView struct {
+	mesh.Core
+	MemberName string           `json:"memberName"`
+	CellName   string           `json:"cellName"`
+	Status     *mesh.NodeStatus `json:"status,omitzero"`
+	CertEnds   time.Time        `json:"certificateEnds,omitzero"`
+}
+
+// CoreSetRequest changes what is not nil.
+type CoreSetRequest struct {
+	Ref   string  `json:"ref"`
+	Name  *string `json:"name,omitzero"`
+	Drain *bool   `json:"drain,omitzero"`
+}
+
+// EntryView is an entry with what is known of it now.
+type EntryView struct {
+	mesh.Entry
+	Status   *mesh.NodeStatus `json:"status,omitzero"`
+	CertEnds time.Time        `json:"certificateEnds,omitzero"`
+}
+
+// RenameRequest gives an object another label.
+type RenameRequest struct {
+	Ref  string `json:"ref"`
+	Name string `json:"name"`
+}
+
+// RevokeRequest revokes an object and everything issued to it.
+type RevokeRequest struct {
+	Ref    string `json:"ref"`
+	Reason string `json:"reason,omitzero"`
+}
+
+// TokenCreateRequest makes a join token.
+type TokenCreateRequest struct {
+	Role   mesh.Role      `json:"role"`
+	Name   string         `json:"name,omitzero"`
+	Member string         `json:"member,omitzero"` // cores
+	Cell   string         `json:"cell,omitzero"`   // cores
+	Grant  mesh.AdminRole `json:"grant,omitzero"`  // administrators
+	Life   mesh.Duration  `json:"life,omitzero"`   // default 24 h, at most 30 days
+}
+
+// TokenView is a token as shown: without its hash.
+type TokenView struct {
+	ID      mesh.TokenID    `json:"id"`
+	State   mesh.TokenState `json:"state"`
+	Role    mesh.Role       `json:"role"`
+	Name    string          `json:"name,omitzero"`
+	Member  mesh.MemberID   `json:"member,omitzero"`
+	Cell    mesh.CellID     `json:"cell,omitzero"`
+	Grant   mesh.AdminRole  `json:"grant,omitzero"`
+	Created time.Time       `json:"created"`
+	By      string          `json:"by"`
+	Expires time.Time       `json:"expires"`
+	Used    *mesh.TokenUse  `json:"used,omitzero"`
+}
+
+// TokenCreated is the one time the token itself is shown.
+type TokenCreated struct {
+	TokenView
+	Token string `json:"token"`
+}
+
+// RouteView is a route with its targets.
+type RouteView struct {
+	mesh.Route
+	Targets []mesh.Target `json:"targets"`
+}
+
+// CertListRequest filters by node (role/id or a label) when set.
+type CertListRequest struct {
+	Page
+	Node string `json:"node,omitzero"`
+}
+
+// CertView is a certificate's record and whether it is refused.
+type CertView struct {
+	mesh.CertRecord
+	Revoked bool `json:"revoked"`
+	Expired bool `json:"expired"`
+}
+
+// CRL is a certificate revocation list (RFC 5280) of one server's intermediate.
+type CRL struct {
+	Issuer string `json:"issuer"`
+	PEM    string `json:"pem"`
+}
+
+// EventListRequest filters when set. Newest first.
+type EventListRequest struct {
+	Page
+	Type  mesh.EventType `json:"type,omitzero"`
+	Since time.Time      `json:"since,omitzero"`
+}
+
+// AuditListRequest filters when set. Newest first.
+type AuditListRequest struct {
+	Page
+	Actor  string    `json:"actor,omitzero"`
+	Object string    `json:"object,omitzero"`
+	Since  time.Time `json:"since,omitzero"`
+}
+
+// AdminSetRequest changes what is not nil.
+type AdminSetRequest struct {
+	Ref  string          `json:"ref"`
+	Name *string         `json:"name,omitzero"`
+	Role *mesh.AdminRole `json:"role,omitzero"`
+}
+
+// ConfigSetRequest replaces members of the configuration by JSON merge patch
+// (RFC 7396).
+type ConfigSetRequest struct {
+	Patch []byte `json:"patch"`
+}
+
+// Status is the whole mesh at one glance.
+type Status struct {
+	Mesh            mesh.ID        `json:"mesh"`
+	Version         string         `json:"version"`
+	Server          ServerStatus   `json:"server"`
+	HighlyAvailable bool           `json:"highlyAvailable"`
+	Members         int            `json:"members"`
+	Devices         int            `json:"devices"`
+	Cells           int            `json:"cells"`
+	Routes          int            `json:"routes"`
+	Cores           map[string]int `json:"cores"` // by state
+	EntriesOnline   int            `json:"entriesOnline"`
+	Entries         int            `json:"entries"`
+	Warnings        []string       `json:"warnings,omitzero"`
+}
+
+// ServerStatus is one management server. Parts that could not be read are zero
+// and named in Problems.
+type ServerStatus struct {
+	Server       mesh.ServerID `json:"server"`
+	Name         string        `json:"name"`
+	Version      string        `json:"version"`
+	Started      time.Time     `json:"started"`
+	Etcd         EtcdStatus    `json:"etcd"`
+	Certificates []CertEnd     `json:"certificates"`
+	Nodes        []NodeLine    `json:"nodes"`
+	Problems     []string      `json:"problems,omitzero"`
+}
+
+// EtcdStatus is the local member.
+type EtcdStatus struct {
+	Member    string   `json:"member"`
+	Leader    string   `json:"leader,omitzero"`
+	Revision  int64    `json:"revision"`
+	Bytes     int64    `json:"bytes"`
+	BytesUsed int64    `json:"bytesUsed"`
+	Quota     int64    `json:"quota"`
+	Alarms    []string `json:"alarms,omitzero"`
+	Members   int      `json:"members"`
+}
+
+// CertEnd names a certificate of this server and its end.
+type CertEnd struct {
+	What string    `json:"what"`
+	Ends time.Time `json:"ends"`
+}
+
+// NodeLine is a node connected to this server.
+type NodeLine struct {
+	Node      string    `json:"node"`
+	Name      string    `json:"name"`
+	Version   string    `json:"version"`
+	Connected time.Time `json:"connected"`
+	Observed  string    `json:"observed"`
+}

@@ -1,0 +1,103 @@
+package admin
+
+import "github.com/meshctl/meshctl/pkg/mesh"
+
+// Shorthand for the table below.
+const (
+	owner    = mesh.AdminOwner
+	operator = mesh.AdminOperator
+	auditor  = mesh.AdminAuditor
+)
+
+// The methods. Their roles are the authority table of the service; a method
+// that is not in Table is refused by the server and fails a test.
+var (
+	StatusGet       = Method[None, Status]{"StatusGet", auditor}
+	ServerStatusGet = Method[None, ServerStatus]{"ServerStatusGet", auditor}
+
+	MemberList   = Method[Page, List[MemberView]]{"MemberList", auditor}
+	MemberGet    = Method[Ref, MemberView]{"MemberGet", auditor}
+	MemberAdd    = Method[MemberAddRequest, MemberView]{"MemberAdd", operator}
+	MemberSet    = Method[MemberSetRequest, MemberView]{"MemberSet", operator}
+	MemberRemove = Method[Ref, None]{"MemberRemove", operator}
+
+	DeviceList   = Method[DeviceListRequest, List[DeviceView]]{"DeviceList", auditor}
+	DeviceGet    = Method[Ref, DeviceView]{"DeviceGet", auditor}
+	DeviceAdd    = Method[DeviceAddRequest, DeviceView]{"DeviceAdd", operator}
+	DeviceSet    = Method[DeviceSetRequest, DeviceView]{"DeviceSet", operator}
+	DeviceRevoke = Method[RevokeRequest, DeviceView]{"DeviceRevoke", operator}
+	DeviceRemove = Method[Ref, None]{"DeviceRemove", operator}
+	DeviceLinkOf = Method[Ref, DeviceLink]{"DeviceLinkOf", operator}
+
+	CellList   = Method[Page, List[CellView]]{"CellList", auditor}
+	CellGet    = Method[Ref, CellView]{"CellGet", auditor}
+	CellAdd    = Method[CellAddRequest, CellView]{"CellAdd", operator}
+	CellSet    = Method[CellSetRequest, CellView]{"CellSet", operator}
+	CellRemove = Method[Ref, None]{"CellRemove", operator}
+	CellCAOf   = Method[Ref, CellCA]{"CellCAOf", auditor}
+
+	CoreList   = Method[Page, List[CoreView]]{"CoreList", auditor}
+	CoreGet    = Method[Ref, CoreView]{"CoreGet", auditor}
+	CoreSet    = Method[CoreSetRequest, CoreView]{"CoreSet", operator}
+	CoreRevoke = Method[RevokeRequest, CoreView]{"CoreRevoke", operator}
+	CoreRemove = Method[Ref, None]{"CoreRemove", operator}
+
+	EntryList   = Method[Page, List[EntryView]]{"EntryList", auditor}
+	EntryGet    = Method[Ref, EntryView]{"EntryGet", auditor}
+	EntryRename = Method[RenameRequest, EntryView]{"EntryRename", operator}
+	EntryRevoke = Method[RevokeRequest, EntryView]{"EntryRevoke", operator}
+	EntryRemove = Method[Ref, None]{"EntryRemove", operator}
+
+	// TokenCreate needs owner for mgmt and admin tokens; the handler checks.
+	TokenCreate = Method[TokenCreateRequest, TokenCreated]{"TokenCreate", operator}
+	TokenList   = Method[Page, List[TokenView]]{"TokenList", auditor}
+	TokenGet    = Method[Ref, TokenView]{"TokenGet", auditor}
+	TokenRevoke = Method[Ref, TokenView]{"TokenRevoke", operator}
+
+	// RouteGet takes a server name, or a device by id or label.
+	RouteGet = Method[Ref, List[RouteView]]{"RouteGet", auditor}
+
+	CertList   = Method[CertListRequest, List[CertView]]{"CertList", auditor}
+	CertGet    = Method[Ref, CertView]{"CertGet", auditor}
+	CertRevoke = Method[RevokeRequest, CertView]{"CertRevoke", operator}
+	CertCRL    = Method[None, CRL]{"CertCRL", auditor}
+
+	EventList = Method[EventListRequest, List[mesh.Event]]{"EventList", auditor}
+	AuditList = Method[AuditListRequest, List[mesh.AuditRecord]]{"AuditList", auditor}
+
+	AdminList   = Method[Page, List[mesh.Administrator]]{"AdminList", auditor}
+	AdminGet    = Method[Ref, mesh.Administrator]{"AdminGet", auditor}
+	AdminSet    = Method[AdminSetRequest, mesh.Administrator]{"AdminSet", owner}
+	AdminRevoke = Method[RevokeRequest, mesh.Administrator]{"AdminRevoke", owner}
+
+	ConfigGet = Method[None, mesh.Config]{"ConfigGet", auditor}
+	ConfigSet = Method[ConfigSetRequest, mesh.Config]{"ConfigSet", owner}
+)
+
+type described interface {
+	describe() (string, mesh.AdminRole)
+}
+
+func (m Method[Req, Resp]) describe() (string, mesh.AdminRole) { return m.FullName(), m.Need }
+
+// Table is method path → least role, default deny.
+func Table() map[string]mesh.AdminRole {
+	t := make(map[string]mesh.AdminRole)
+	for _, m := range []described{
+		StatusGet, ServerStatusGet,
+		MemberList, MemberGet, MemberAdd, MemberSet, MemberRemove,
+		DeviceList, DeviceGet, DeviceAdd, DeviceSet, DeviceRevoke, DeviceRemove, DeviceLinkOf,
+		CellList, CellGet, CellAdd, CellSet, CellRemove, CellCAOf,
+		CoreList, CoreGet, CoreSet, CoreRevoke, CoreRemove,
+		EntryList, EntryGet, EntryRename, EntryRevoke, EntryRemove,
+		TokenCreate, TokenList, TokenGet, TokenRevoke,
+		RouteGet, CertList, CertGet, CertRevoke, CertCRL,
+		EventList, AuditList,
+		AdminList, AdminGet, AdminSet, AdminRevoke,
+		ConfigGet, ConfigSet,
+	} {
+		name, need := m.describe()
+		t[name] = need
+	}
+	return t
+}
