@@ -65,3 +65,23 @@ func Serve(r grpc.ServiceRegistrar, bindings []Binding) {
 	}
 	r.RegisterService(desc, nil)
 }
+
+// Caller is who calls, as the server's interceptor established it.
+type Caller struct {
+	Actor   mesh.Actor
+	Role    mesh.AdminRole
+	Request string // id of the request, for audit
+}
+
+type callerKey struct{}
+
+// WithCaller returns a context that names the caller.
+func WithCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// CallerFrom returns the caller, or a zero Caller whose role permits nothing.
+func CallerFrom(ctx context.Context) Caller {
+	c, _ := ctx.Value(callerKey{}).(Caller)
+	return c
+}
