@@ -1,0 +1,72 @@
+# meshctl: `make demo` shows it working, `make test` checks it. `make help` lists the rest.
+
+# The tags leave out database back ends of smallstep that are never used (6 MB
+# and a library that adds global flags). -trimpath makes builds reproducible,
+# and one set of flags everywhere keeps one build cache.
+export GOFLAGS := -trimpath -tags=nobadger,nobbolt,nomysql,nopgx
+export CGO_ENABLED := 0
+
+BIN    := bin/meshctl
+CC     ?= cc
+HAVECC := $(shell command -v $(CC) 2>/dev/null || command -v gcc 2>/dev/null)
+TOOL   := go tool -modfile=tools.mod
+FUZZTIME ?= 20s
+
+.PHONY: help build demo test lint fix fuzz bench docs generate vuln clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/meshctl
+	go build -ldflags='-s -w' -o $(BIN) .
+
+demo: build ## build, then run a whole mesh on this machine through its main job
+	$(BIN) dev up --demo
+
+# The race detector needs a C compiler; everything else does not.
+test: ## every test, with the race detector where a C compiler is there
+ifeq ($(HAVECC),)
+	@echo "make test: no C compiler, so the race detector is off; install one (gcc) to have it"
+	go test -count=1 -shuffle=on -p 2 ./...
+else
+	CGO_ENABLED=1 go test -race -count=1 -shuffle=on -p 2 ./...
+endif
+
+lint: ## gofmt, vet, go fix, staticcheck, tidy modules, current documents
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: gofmt these files, or: make fix'; exit 1; }
+	go vet ./...
+	@test -z "$$(go fix -diff ./... 2>&1)" || { go fix -diff ./...; echo 'make lint: or: make fix'; exit 1; }
+	$(TOOL) staticcheck ./...
+	go mod tidy -diff
+	go run . docs --check docs/cli
+
+fix: ## repair what lint can repair
+	gofmt -w .
+	go fix ./...
+	go mod tidy
+	$(MAKE) docs
+
+fuzz: ## run each fuzz target for FUZZTIME (default 20s)
+	@for pkg in $$(go list ./...); do \
+	  for f in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "== $$pkg $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done; done
+
+bench: build ## benchmarks of the parts, then the whole path beside a peer
+	go test -run '^$$' -bench . -benchmem -p 1 ./pkg/...
+	bench/run.sh $(BIN)
+
+docs: ## generate the CLI reference
+	go run . docs docs/cli
+
+generate: ## generate the protobuf code (needs protoc, Debian package protobuf-compiler)
+	mkdir -p bin
+	go build -modfile=tools.mod -o bin/ google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
+	cd pkg/control/controlpb && PATH="$(CURDIR)/bin:$$PATH" protoc --go_out=. --go_opt=paths=source_relative \
+	  --go-grpc_out=. --go-grpc_opt=paths=source_relative control.proto
+
+vuln: ## known vulnerabilities in what is linked (needs vuln.go.dev)
+	$(TOOL) govulncheck ./...
+
+clean: ## remove what build makes
+	rm -rf bin

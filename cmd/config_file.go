@@ -1,0 +1,119 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+const maxConfigFile = 1 << 20
+
+// configFile is a configuration file whose every key is known.
+type configFile struct {
+	name  string
+	data  []byte
+	lines map[string]int // of each key
+}
+
+// readConfigFile reads and checks the file; no file is no error unless it was
+// asked for.
+func readConfigFile(role, file string, all []setting) (configFile, error) {
+	asked := file != ""
+	if !asked {
+		file = defaultConfigFile(role)
+	}
+	data, err := os.ReadFile(file)
+	if !asked && errors.Is(err, os.ErrNotExist) {
+		return configFile{}, nil
+	}
+	if err != nil {
+		return configFile{}, fmt.Errorf("configuration: %w", err)
+	}
+	if len(data) > maxConfigFile {
+		return configFile{}, fmt.Errorf("configuration: %s: larger than %d bytes: %w", file, maxConfigFile, mesh.ErrInvalid)
+	}
+	lines, err := checkKeys(file, data, all)
+	return configFile{file, data, lines}, err
+}
+
+// checkKeys is what viper lacks: exact case, no unknown key, line numbers.
+func checkKeys(file string, data []byte, all []setting) (map[string]int, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, fmt.Errorf("configuration: %s: %w", file, err)
+	}
+	known := make(map[string]bool) // value: is a leaf
+	for _, s := range all {
+		for i := range s.path {
+			known[strings.Join(s.path[:i+1], ".")] = i == len(s.path)-1
+		}
+	}
+	lines := make(map[string]int)
+	if len(doc.Content) == 0 {
+		return lines, nil
+	}
+	return lines, walkKeys(file, doc.Content[0], "", known, lines)
+}
+
+func walkKeys(file string, n *yaml.Node, prefix string, known map[string]bool, lines map[string]int) error {
+	if n.Kind != yaml.MappingNode {
+		return fmt.Errorf("configuration: %s:%d: want keys with values: %w", file, n.Line, mesh.ErrInvalid)
+	}
+	var errs []error
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, val := n.Content[i], n.Content[i+1]
+		key := prefix + k.Value
+		leaf, ok := known[key]
+		switch {
+		case !ok:
+			err := fmt.Errorf("configuration: %s:%d: unknown key %q: %w", file, k.Line, mesh.Quotable(key), mesh.ErrInvalid)
+			if near := nearest(key, known); near != "" {
+				err = mesh.WithHint(err, fmt.Sprintf("did you mean %q?", near))
+			}
+			errs = append(errs, err)
+		case leaf:
+			lines[key] = k.Line
+		default:
+			errs = append(errs, walkKeys(file, val, key+".", known, lines))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// nearest returns the known key with the least edit distance to key, or "" when
+// none is near.
+func nearest(key string, known map[string]bool) string {
+	best, least := "", len(key)/2+1
+	for k := range known {
+		if d := editDistance(key, k); d < least || d == least && best != "" && k < best {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// editDistance is Levenshtein's, in one row.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diag
+			if a[i] != b[j] {
+				cost++
+			}
+			diag = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diag+1)
+		}
+	}
+	return row[len(b)]
+}

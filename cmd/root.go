@@ -1,0 +1,174 @@
+// Package cmd is the command line: flags, files and environment become
+// configurations, errors become messages and exit codes. It decides nothing
+// else.
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// Exit codes (docs/exit-codes.md). 69 and 78 are those of sysexits.h.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitUnavailable = 69
+	exitConfig      = 78
+)
+
+// Main runs the command line and returns the exit code. The first SIGINT or
+// SIGTERM ends the command's context; a second one kills.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return report(stderr, root.ExecuteContext(ctx))
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "meshctl",
+		Short: "A private access network whose exits belong to many people",
+		Long: `meshctl is one program that plays every part of a private access network:
+the management server, the entries that clients connect to, the cores that let
+traffic out, and the terminal of the people who run it.
+
+Try it on this machine: meshctl dev up`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usagef("%v", err).hint("see `%s --help`", c.CommandPath())
+	})
+	root.AddGroup(
+		&cobra.Group{ID: "roles", Title: "Roles:"},
+		&cobra.Group{ID: "operate", Title: "Operate:"},
+		&cobra.Group{ID: "local", Title: "This machine:"},
+	)
+	add(root, "roles", newMgmt(), newEntry(), newCore(), newRun())
+	add(root, "operate", newAdmin())
+	add(root, "local", newDev(), newDoctor(), newConfig(), newVersion())
+	root.AddCommand(newDocs())
+	return root
+}
+
+func add(root *cobra.Command, group string, cmds ...*cobra.Command) {
+	for _, c := range cmds {
+		c.GroupID = group
+		root.AddCommand(c)
+	}
+}
+
+// group makes a command that only holds others.
+func group(use, short string, cmds ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: unknownSubcommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c.AddCommand(cmds...)
+	return c
+}
+
+func unknownSubcommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := usagef("unknown command %q for %q", args[0], c.CommandPath())
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		return err.hint("did you mean %q?", near[0])
+	}
+	return err.hint("see `%s --help`", c.CommandPath())
+}
+
+// usageError is a command line that can never work.
+type usageError struct {
+	text string
+	next string
+}
+
+func (e *usageError) Error() string { return e.text }
+
+func usagef(format string, args ...any) *usageError {
+	return &usageError{text: fmt.Sprintf(format, args...)}
+}
+
+func (e *usageError) hint(format string, args ...any) *usageError {
+	e.next = fmt.Sprintf(format, args...)
+	return e
+}
+
+// configError is a configuration that can never work; service managers must not
+// restart on it.
+type configError struct{ err error }
+
+func (e *configError) Error() string { return e.err.Error() }
+func (e *configError) Unwrap() error { return e.err }
+
+// exitError ends with a code of its own and prints nothing more.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+// report prints err for people and returns the exit code.
+func report(stderr io.Writer, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if code, ok := errors.AsType[exitError](err); ok {
+		return int(code)
+	}
+	for line := range strings.Lines(strings.TrimRight(err.Error(), "\n")) {
+		fmt.Fprintf(stderr, "error: %s\n", strings.TrimRight(line, "\n"))
+	}
+	if h := hintOf(err); h != "" {
+		fmt.Fprintf(stderr, "hint: %s\n", h)
+	}
+	return exitCode(err)
+}
+
+func hintOf(err error) string {
+	if u, ok := errors.AsType[*usageError](err); ok && u.next != "" {
+		return u.next
+	}
+	return mesh.Hint(err)
+}
+
+func exitCode(err error) int {
+	if _, ok := errors.AsType[*usageError](err); ok || isCobraUsage(err) {
+		return exitUsage
+	}
+	if _, ok := errors.AsType[*configError](err); ok {
+		return exitConfig
+	}
+	if errors.Is(err, mesh.ErrUnavailable) {
+		return exitUnavailable
+	}
+	return exitFailure
+}
+
+// isCobraUsage recognises the usage errors that cobra makes itself; it gives
+// them no type.
+func isCobraUsage(err error) bool {
+	for _, p := range []string{"unknown command ", "accepts ", "requires at least ", "requires at most ", "required flag(s) ", "invalid argument ", "if any flags in the group ", "at least one of the flags "} {
+		if strings.HasPrefix(err.Error(), p) {
+			return true
+		}
+	}
+	return false
+}
