@@ -81,8 +81,11 @@ type EnrollRequest struct {
 	TokenId string                 `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
 	Secret  string                 `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
 	// DER of a PKCS #10 request. Only its public key is used.
-	Csr           []byte `protobuf:"bytes,3,opt,name=csr,proto3" json:"csr,omitempty"`
-	Version       string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	Csr     []byte `protobuf:"bytes,3,opt,name=csr,proto3" json:"csr,omitempty"`
+	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
+	// What the node is about to become: core, entry, mgmt or admin. A server
+	// refuses a token of another role before it is used up.
+	Role          string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -141,6 +144,13 @@ func (x *EnrollRequest) GetCsr() []byte {
 func (x *EnrollRequest) GetVersion() string {
 	if x != nil {
 		return x.Version
+	}
+	return ""
+}
+
+func (x *EnrollRequest) GetRole() string {
+	if x != nil {
+		return x.Role
 	}
 	return ""
 }
@@ -1414,10 +1424,12 @@ func (x *Device) GetExpiresUnixNanos() int64 {
 }
 
 type Ack struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          Ack_Kind               `protobuf:"varint,1,opt,name=kind,proto3,enum=meshctl.v1.Ack_Kind" json:"kind,omitempty"`
-	Revision      int64                  `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"` // 0 asks for a snapshot
-	Error         string                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`        // why it does not run what it was sent
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Kind  Ack_Kind               `protobuf:"varint,1,opt,name=kind,proto3,enum=meshctl.v1.Ack_Kind" json:"kind,omitempty"`
+	// What the node runs; 0 asks for a snapshot. With error set: the revision
+	// that it refused, while it stays on the one it acknowledged before.
+	Revision      int64  `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Error         string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"` // why it does not run what it was sent
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2006,12 +2018,13 @@ var File_control_proto protoreflect.FileDescriptor
 const file_control_proto_rawDesc = "" +
 	"\n" +
 	"\rcontrol.proto\x12\n" +
-	"meshctl.v1\"n\n" +
+	"meshctl.v1\"\x82\x01\n" +
 	"\rEnrollRequest\x12\x19\n" +
 	"\btoken_id\x18\x01 \x01(\tR\atokenId\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\x12\x10\n" +
 	"\x03csr\x18\x03 \x01(\fR\x03csr\x12\x18\n" +
-	"\aversion\x18\x04 \x01(\tR\aversion\"\x8e\x01\n" +
+	"\aversion\x18\x04 \x01(\tR\aversion\x12\x12\n" +
+	"\x04role\x18\x05 \x01(\tR\x04role\"\x8e\x01\n" +
 	"\x0eEnrollResponse\x12\x14\n" +
 	"\x05chain\x18\x01 \x03(\fR\x05chain\x12\x17\n" +
 	"\amesh_id\x18\x02 \x01(\tR\x06meshId\x12\x12\n" +
