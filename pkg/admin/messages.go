@@ -61,9 +61,13 @@ type DeviceSetRequest struct {
 	Ref    string            `json:"ref"`
 	Name   *string           `json:"name,omitzero"`
 	State  *mesh.DeviceState `json:"state,omitzero"`
-	Limits *mesh.Limits      `json:"limits,omitzero"`
+	Limits *mesh.Limits      `json:"limits,omitzero"` // all of them
 	Cell   *string           `json:"cell,omitzero"`
 	Core   *string           `json:"core,omitzero"`
+	// One limit each, after Limits; zero takes the limit away.
+	Connections *int       `json:"connections,omitzero"`
+	Traffic     *int64     `json:"traffic,omitzero"`
+	Expires     *time.Time `json:"expires,omitzero"`
 }
 
 // DeviceListRequest filters by member and cell when set.
