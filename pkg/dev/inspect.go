@@ -1,0 +1,85 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// Inspect says which parts of the dev mesh in dir run and are ready.
+func Inspect(ctx context.Context, dir string) (State, error) {
+	s, err := Load(dir)
+	if err != nil {
+		return State{}, err
+	}
+	for i, p := range s.Parts {
+		switch {
+		case !alive(p.PID):
+			s.Parts[i].State = "ended"
+		case answers(ctx, "http://"+p.Health+"/readyz"):
+			s.Parts[i].State = "ready"
+		default:
+			s.Parts[i].State = "running"
+		}
+	}
+	return s, nil
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+// Down stops the dev mesh in dir and waits until its folder is gone.
+func Down(ctx context.Context, dir string) error {
+	s, err := Load(dir)
+	if err != nil {
+		return err
+	}
+	lock, err := claim(dir)
+	if err == nil { // nobody holds it: `dev up` was killed, and its children with it
+		defer lock.Close()
+		return os.RemoveAll(dir)
+	}
+	if err := syscall.Kill(s.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("dev: stop process %d: %w", s.PID, err)
+	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, err := os.Stat(statePath(dir)); errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("dev: process %d has not ended: %w", s.PID, mesh.ErrUnavailable)
+		case <-tick.C:
+		}
+	}
+}
+
+// Logs writes the log of one part, or of all when name is "", each line headed
+// by the part's name.
+func Logs(w io.Writer, dir, name string) error {
+	s, err := Load(dir)
+	if err != nil {
+		return err
+	}
+	found := false
+	for _, p := range s.Parts {
+		if name != "" && p.Name != name {
+			continue
+		}
+		found = true
+		if err := copyLog(w, p); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return mesh.WithHint(fmt.Errorf("dev: no part %q: %w", name, mesh.ErrNotFound), "see `meshctl dev status`")
+	}
+	return nil
+}

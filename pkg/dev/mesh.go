@@ -1,0 +1,222 @@
+package dev
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/grpc"
+	"sigs.k8s.io/yaml"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// Settings are how a dev mesh is made.
+type Settings struct {
+	Binary  string // the meshctl to run
+	Dir     string // everything it writes
+	Cores   int
+	Entries int
+	// Step is told each step and how long it took.
+	Step func(what string, took time.Duration)
+	// Core adds to the configuration of every core, for tests.
+	Core map[string]any
+}
+
+// Mesh is a running dev mesh.
+type Mesh struct {
+	Settings
+	Mgmt    *Process
+	Cores   []*Process
+	Entries []*Process
+	// EntryAddresses are host:port of the entries, in their order.
+	EntryAddresses []string
+	Origin         *Origin
+	Admin          *grpc.ClientConn
+	Device         admin.DeviceView
+	Link           admin.DeviceLink
+
+	lock     *os.File
+	launcher *launcher
+	started  time.Time
+}
+
+// Names of what a dev mesh is made with.
+const (
+	CellName   = "demo"
+	CellSuffix = "demo.test"
+	MemberName = "Alice"
+	DeviceName = "laptop"
+)
+
+const (
+	startPatience = 30 * time.Second
+	stopPatience  = 10 * time.Second
+)
+
+// Up starts everything and returns when a client could be served. On an error
+// what was started is stopped again. The caller calls Close.
+func Up(ctx context.Context, s Settings) (_ *Mesh, err error) {
+	lock, err := claim(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := empty(s.Dir); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	m := &Mesh{Settings: s, lock: lock, launcher: newLauncher(), started: time.Now()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close())
+		}
+	}()
+	for _, stage := range []func(context.Context) error{m.startMgmt, m.startCores, m.startEntries, m.addDevice} {
+		if err := stage(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// step runs and reports one step, with a deadline of its own.
+func (m *Mesh) step(ctx context.Context, what string, run func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startPatience, fmt.Errorf("dev: %s: not done within %v", what, startPatience))
+	defer cancel()
+	begin := time.Now()
+	if err := run(ctx); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if m.Step != nil {
+		m.Step(what, time.Since(begin))
+	}
+	return nil
+}
+
+// Close stops the parts in reverse order and removes the folder. Every part is
+// stopped, whatever the others' errors.
+func (m *Mesh) Close() error {
+	var errs []error
+	if m.Admin != nil {
+		errs = append(errs, m.Admin.Close())
+	}
+	for _, group := range [][]*Process{m.Entries, m.Cores, {m.Mgmt}} {
+		errs = append(errs, stopAll(group))
+	}
+	if m.Origin != nil {
+		errs = append(errs, m.Origin.Close())
+	}
+	m.launcher.close()
+	errs = append(errs, os.RemoveAll(m.Dir), m.lock.Close())
+	return errors.Join(errs...)
+}
+
+// stopAll stops processes at once and waits for all.
+func stopAll(group []*Process) error {
+	results := make(chan error, len(group))
+	for _, p := range group {
+		go func() {
+			if p == nil || p.cmd == nil || p.cmd.Process == nil {
+				results <- nil
+				return
+			}
+			results <- p.stop(stopPatience)
+		}()
+	}
+	var errs []error
+	for range group {
+		errs = append(errs, <-results)
+	}
+	return errors.Join(errs...)
+}
+
+// launch writes the part's configuration, starts it and waits until it is ready.
+func (m *Mesh) launch(ctx context.Context, p *Process, config map[string]any, args ...string) error {
+	file := filepath.Join(p.Dir, "config.yaml")
+	data, err := yaml.Marshal(config)
+	if err == nil {
+		err = os.WriteFile(file, data, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("dev: %s: %w", p.Name, err)
+	}
+	if err := m.launcher.spawn(m.Binary, p, append(args, "--config", file)...); err != nil {
+		return err
+	}
+	if err := m.save(); err != nil {
+		return err
+	}
+	return p.ready(ctx)
+}
+
+func (m *Mesh) save() error {
+	s := State{PID: os.Getpid(), Started: m.started, Socket: filepath.Join(m.Dir, "mgmt.sock")}
+	for _, p := range m.processes() {
+		s.Parts = append(s.Parts, Part{Name: p.Name, PID: p.PID(), Log: p.Log, Health: p.Health})
+	}
+	return s.save(m.Dir)
+}
+
+func (m *Mesh) processes() []*Process {
+	var out []*Process
+	for _, group := range [][]*Process{{m.Mgmt}, m.Cores, m.Entries} {
+		for _, p := range group {
+			if p != nil && p.cmd != nil && p.cmd.Process != nil {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// freePorts returns n ports of loopback that were free a moment ago.
+func freePorts(n int) ([]string, error) {
+	var addrs []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("dev: find a free port: %w", err)
+		}
+		defer l.Close() // all at the end, so that no port is found twice
+		addrs = append(addrs, l.Addr().String())
+	}
+	return addrs, nil
+}
+
+// token makes a join token and writes it to a file that only its node reads.
+func (m *Mesh) token(ctx context.Context, p *Process, req admin.TokenCreateRequest) (string, error) {
+	t, err := admin.TokenCreate.Call(ctx, m.Admin, req)
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(p.Dir, "token")
+	if err := os.WriteFile(file, []byte(t.Token+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("dev: %s: %w", p.Name, err)
+	}
+	return file, nil
+}
+
+// waitCore waits until management says that core is ready.
+func (m *Mesh) waitCore(ctx context.Context, name string) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		core, err := admin.CoreGet.Call(ctx, m.Admin, admin.Ref{Ref: name})
+		if err != nil {
+			return err
+		}
+		if core.State == mesh.CoreReady {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("dev: core %s stays %s: %s: %w", name, core.State, core.Reason, mesh.ErrUnavailable)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+const letters = "abcdefgh"
+
+func (m *Mesh) startMgmt(ctx context.Context) error {
+	if err := os.MkdirAll(filepath.Join(m.Dir, "logs"), 0o700); err != nil {
+		return fmt.Errorf("dev: %w", err)
+	}
+	origin, err := NewOrigin()
+	if err != nil {
+		return err
+	}
+	m.Origin = origin
+	return m.step(ctx, "management server founded the mesh", func(ctx context.Context) error {
+		ports, err := freePorts(4 + m.Settings.Entries)
+		if err != nil {
+			return err
+		}
+		m.EntryAddresses = ports[4:]
+		m.Mgmt, err = newProcess(m.Dir, "mgmt", ports[3])
+		if err != nil {
+			return err
+		}
+		passphrase := filepath.Join(m.Dir, "passphrase")
+		if err := os.WriteFile(passphrase, []byte(mesh.NewSecret(24).Reveal()+"\n"), 0o600); err != nil {
+			return fmt.Errorf("dev: %w", err)
+		}
+		socket := filepath.Join(m.Dir, "mgmt.sock")
+		m.Admin, err = admin.DialSocket(socket)
+		if err != nil {
+			return err
+		}
+		return m.launch(ctx, m.Mgmt, map[string]any{
+			"dir":             filepath.Join(m.Mgmt.Dir, "data"),
+			"name":            "mgmt",
+			"listen":          ports[0],
+			"socket":          socket,
+			"metrics-listen":  ports[3],
+			"passphrase-file": passphrase,
+			"etcd":            map[string]any{"client-listen": ports[1], "peer-listen": ports[2]},
+			"founding":        map[string]any{"allowed-addresses": []string{"127.0.0.0/8"}, "entry-addresses": m.EntryAddresses},
+		}, "mgmt", "serve")
+	})
+}
+
+func (m *Mesh) startCores(ctx context.Context) error {
+	if err := m.step(ctx, "cell and member added", m.addCellAndMember); err != nil {
+		return err
+	}
+	for i := range m.Settings.Cores {
+		name := "core-" + letters[i:i+1]
+		err := m.step(ctx, name+" joined by token, ready", func(ctx context.Context) error { return m.startCore(ctx, name) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Mesh) addCellAndMember(ctx context.Context) error {
+	if _, err := admin.CellAdd.Call(ctx, m.Admin, admin.CellAddRequest{Name: CellName, Suffix: CellSuffix}); err != nil {
+		return err
+	}
+	_, err := admin.MemberAdd.Call(ctx, m.Admin, admin.MemberAddRequest{Name: MemberName})
+	return err
+}
+
+func (m *Mesh) startCore(ctx context.Context, name string) error {
+	ports, err := freePorts(2)
+	if err != nil {
+		return err
+	}
+	p, err := newProcess(m.Dir, name, ports[1])
+	if err != nil {
+		return err
+	}
+	m.Cores = append(m.Cores, p)
+	token, err := m.token(ctx, p, admin.TokenCreateRequest{Role: mesh.RoleCore, Name: name, Member: MemberName, Cell: CellName})
+	if err != nil {
+		return err
+	}
+	config := map[string]any{
+		"dir":            filepath.Join(p.Dir, "data"),
+		"listen":         ports[0],
+		"metrics-listen": ports[1],
+		"egress":         map[string]any{"allow": []string{m.Origin.Prefix()}},
+	}
+	for k, v := range m.Core {
+		config[k] = v
+	}
+	if err := m.launch(ctx, p, config, "core", "join", "--token-file", token); err != nil {
+		return err
+	}
+	return m.waitCore(ctx, name)
+}
+
+func (m *Mesh) startEntries(ctx context.Context) error {
+	for i, addr := range m.EntryAddresses {
+		name := "entry-" + letters[i:i+1]
+		err := m.step(ctx, name+" enrolled by token, ready", func(ctx context.Context) error { return m.startEntry(ctx, name, addr) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Mesh) startEntry(ctx context.Context, name, addr string) error {
+	ports, err := freePorts(1)
+	if err != nil {
+		return err
+	}
+	p, err := newProcess(m.Dir, name, ports[0])
+	if err != nil {
+		return err
+	}
+	m.Entries = append(m.Entries, p)
+	token, err := m.token(ctx, p, admin.TokenCreateRequest{Role: mesh.RoleEntry, Name: name})
+	if err != nil {
+		return err
+	}
+	return m.launch(ctx, p, map[string]any{
+		"dir":            filepath.Join(p.Dir, "data"),
+		"listen":         addr,
+		"metrics-listen": ports[0],
+		"token-file":     token,
+	}, "entry", "run")
+}
+
+func (m *Mesh) addDevice(ctx context.Context) error {
+	return m.step(ctx, "device added, every core knows it", func(ctx context.Context) (err error) {
+		m.Device, err = admin.DeviceAdd.Call(ctx, m.Admin, admin.DeviceAddRequest{Member: MemberName, Name: DeviceName, Cell: CellName})
+		if err != nil {
+			return err
+		}
+		m.Link, err = admin.DeviceLinkOf.Call(ctx, m.Admin, admin.Ref{Ref: string(m.Device.ID)})
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(m.CAFile(), []byte(m.Link.CA), 0o644)
+	})
+}
+
+// CAFile is where the cell's CA is, for clients.
+func (m *Mesh) CAFile() string { return filepath.Join(m.Dir, "ca.pem") }
