@@ -1,6 +1,12 @@
 package mesh
 
-import "time"
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"fmt"
+	"time"
+)
 
 // Backdate is how far a node certificate's NotBefore lies before the moment it
 // was issued, so that a peer whose clock is a little behind accepts it.
@@ -50,6 +56,29 @@ type SignedRevocation struct {
 	Payload   []byte     `json:"payload"`   // the signed bytes: the record as JSON
 	Signature []byte     `json:"signature"` // ECDSA, ASN.1, over SHA-256 of context and payload
 	Signer    []byte     `json:"signer"`    // DER of the intermediate that signed; chains to the root
+}
+
+// RevocationContext precedes the payload when it is signed, so that no other
+// signature by the same key can be taken for a revocation.
+const RevocationContext = "meshctl revocation v1\x00"
+
+// RevocationDigest is what is signed: SHA-256 of context and payload.
+func RevocationDigest(payload []byte) []byte {
+	h := sha256.New()
+	h.Write([]byte(RevocationContext))
+	h.Write(payload)
+	return h.Sum(nil)
+}
+
+// KeyHash names a public key: base64url(SHA-256) of its SubjectPublicKeyInfo.
+// It returns ErrInvalid for a key that has no such form.
+func KeyHash(pub any) (string, error) {
+	der, err := x509.MarshalPKIXPublicKey(pub)
+	if err != nil {
+		return "", fmt.Errorf("mesh: hash key of type %T: %w", pub, ErrInvalid)
+	}
+	sum := sha256.Sum256(der)
+	return base64.RawURLEncoding.EncodeToString(sum[:]), nil
 }
 
 // AdminRole is what an administrator may do; it lives in state, never in the
