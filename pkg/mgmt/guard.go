@@ -1,0 +1,125 @@
+package mgmt
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/control/rpcstatus"
+	"github.com/meshctl/meshctl/pkg/identity"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// adminReadTime bounds the look-up of an administrator's role.
+const adminReadTime = 2 * time.Second
+
+// guard stands before every call: it asks the table, finds an administrator's
+// role of now, and turns a panic of one call into an answer.
+type guard struct {
+	access  access
+	revoked func(identity.Peer) error
+	// admin returns the administrator's record of now.
+	admin   func(context.Context, mesh.AdminID) (mesh.Administrator, error)
+	metrics *metrics
+	log     *slog.Logger
+	now     func() time.Time
+}
+
+// admit returns the context for the call, which names the caller, or the reason
+// why it is refused.
+func (g *guard) admit(ctx context.Context, method string) (context.Context, error) {
+	c, ok := callerOf(ctx)
+	if !ok {
+		return nil, fmt.Errorf("mgmt: call %s: caller unknown: %w", mesh.Quotable(method), mesh.ErrDenied)
+	}
+	// Not as of the handshake: the connection may be older than the end.
+	expired := c.peer.Leaf != nil && g.now().After(c.peer.Leaf.NotAfter)
+	r, err := g.access.decide(method, c.door, c.kind, expired)
+	if err != nil {
+		return nil, err
+	}
+	if c.peer.Leaf != nil {
+		if err := g.revoked(c.peer); err != nil {
+			return nil, err
+		}
+		ctx = identity.WithPeer(ctx, c.peer)
+	}
+	if r.need == "" {
+		return ctx, nil
+	}
+	who, err := g.administrator(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.permits(method, who.Role); err != nil {
+		return nil, err
+	}
+	return admin.WithCaller(ctx, who), nil
+}
+
+// administrator finds the role that the caller has now.
+func (g *guard) administrator(ctx context.Context, c caller) (admin.Caller, error) {
+	request := "req-" + strings.ToLower(rand.Text()[:16])
+	if c.kind == kindLocal {
+		return admin.Caller{Actor: mesh.Actor(fmt.Sprintf("local:%d", c.uid)), Role: mesh.AdminOwner, Request: request}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, adminReadTime)
+	defer cancel()
+	a, err := g.admin(ctx, mesh.AdminID(c.peer.ID))
+	switch {
+	case mesh.Kind(err) == mesh.ErrNotFound || err == nil && a.Revoked:
+		return admin.Caller{}, mesh.WithHint(fmt.Errorf("mgmt: administrator %s: no longer admitted: %w", c.peer.ID, mesh.ErrDenied),
+			"ask an owner for a new token, then `meshctl admin login`")
+	case err != nil:
+		return admin.Caller{}, mesh.WithHint(fmt.Errorf("mgmt: look up administrator: %w: %w", err, mesh.ErrUnavailable),
+			"on the server itself `meshctl mgmt status` works without the store")
+	}
+	return admin.Caller{Actor: mesh.Actor("admin:" + string(a.ID)), Role: a.Role, Request: request}, nil
+}
+
+func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (resp any, err error) {
+	defer g.finish(info.FullMethod, &err)
+	ctx, err = g.admit(ctx, info.FullMethod)
+	if err != nil {
+		return nil, err
+	}
+	return h(ctx, req)
+}
+
+func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) (err error) {
+	defer g.finish(info.FullMethod, &err)
+	ctx, err := g.admit(ss.Context(), info.FullMethod)
+	if err != nil {
+		return err
+	}
+	return h(srv, &namedStream{ss, ctx})
+}
+
+// finish turns what a call ended with into a status, a panic included, and
+// counts it. It is deferred, so that it sees the panic.
+func (g *guard) finish(method string, err *error) {
+	if p := recover(); p != nil {
+		g.metrics.panics.Inc()
+		g.log.Error("call panicked", "method", method, "err", fmt.Sprint(p), "stack", string(debug.Stack()))
+		*err = status.Error(codes.Internal, "mgmt: internal fault; the server's log has the details")
+	}
+	*err = rpcstatus.To(*err)
+	g.metrics.called(g.access, method, status.Code(*err))
+}
+
+// namedStream is a stream whose context names the caller.
+type namedStream struct {
+	grpc.ServerStream
+	ctx context.Context //nolint:containedctx // grpc.ServerStream asks for it
+}
+
+func (s *namedStream) Context() context.Context { return s.ctx }

@@ -1,0 +1,138 @@
+package mgmt
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// maxSocketPath is what fits sockaddr_un on Linux, less the suffix it is made under.
+const maxSocketPath = 103
+
+// faults collects everything that is wrong, so that one run shows it all.
+type faults []error
+
+func (f *faults) add(ok bool, format string, args ...any) {
+	if !ok {
+		*f = append(*f, fmt.Errorf("mgmt: configuration: "+format+": %w", append(args, mesh.ErrInvalid)...))
+	}
+}
+
+// Validate reports every fault at once and touches nothing. It returns
+// ErrInvalid.
+func (c Config) Validate() error {
+	var f faults
+	f.add(filepath.IsAbs(c.Dir), "dir %q: want an absolute path", mesh.Quotable(c.Dir))
+	f.add(mesh.CheckName(c.Name) == nil, "name %q: want 1 to 100 bytes of printable text that does not look like an id", mesh.Quotable(c.Name))
+	f.add(c.BootstrapExpect == 1, "bootstrap-expect %d: this release founds a mesh on 1 server", c.BootstrapExpect)
+	f.add(filepath.IsAbs(c.Socket()), "socket %q: want an absolute path", mesh.Quotable(c.Socket()))
+	f.add(len(c.Socket()) <= maxSocketPath, "socket: the path has %d bytes, at most %d fit; set socket to a shorter one", len(c.Socket()), maxSocketPath)
+	c.listeners(&f)
+	c.Etcd.validate(&f)
+	c.Founding.validate(&f)
+	c.Rates.validate(&f)
+	return errors.Join(f...)
+}
+
+func (c Config) listeners(f *faults) {
+	f.add(checkListen(c.MeshListen) == nil, "listen %q: want host:port or :port", mesh.Quotable(c.MeshListen))
+	if len(c.MeshAddresses) == 0 {
+		f.add(concrete(c.MeshListen), "addresses: needed, because listen %q does not name one host", mesh.Quotable(c.MeshListen))
+	}
+	for _, a := range c.MeshAddresses {
+		f.add(checkDial(a) == nil, "addresses %q: want host:port", mesh.Quotable(a))
+	}
+	for _, l := range []struct{ key, at string }{{"admin-listen", c.AdminListen}, {"gateway-listen", c.GatewayListen}, {"metrics-listen", c.MetricsListen}} {
+		f.add(l.at == "" || concrete(l.at) && checkListen(l.at) == nil, "%s %q: want host:port with one private address", l.key, mesh.Quotable(l.at))
+	}
+}
+
+func (e Etcd) validate(f *faults) {
+	host, _, err := net.SplitHostPort(e.ClientListen)
+	ip, ipErr := netip.ParseAddr(host)
+	f.add(err == nil && ipErr == nil && ip.IsLoopback() && checkListen(e.ClientListen) == nil, "etcd.client-listen %q: want a loopback address and port", mesh.Quotable(e.ClientListen))
+	f.add(concrete(e.PeerListen) && checkListen(e.PeerListen) == nil, "etcd.peer-listen %q: want one private address and port", mesh.Quotable(e.PeerListen))
+	f.add(e.Quota >= 64<<20 && e.Quota <= 8<<30, "etcd.quota %d: want 67108864 (64 MiB) to 8589934592 (8 GiB)", e.Quota)
+	f.add(e.Heartbeat >= 10*time.Millisecond && e.Heartbeat <= time.Second, "etcd.heartbeat %v: want 10ms to 1s", e.Heartbeat)
+	f.add(e.Election >= 5*e.Heartbeat && e.Election <= 50*time.Second, "etcd.election %v: want at least 5 heartbeats and at most 50s", e.Election)
+}
+
+func (x Founding) validate(f *faults) {
+	for _, a := range x.AllowedAddresses {
+		_, err := netip.ParsePrefix(a)
+		f.add(err == nil, "founding.allowed-addresses %q: want a range such as 10.0.0.0/8", mesh.Quotable(a))
+	}
+	for _, a := range x.EntryAddresses {
+		f.add(checkDial(a) == nil, "founding.entry-addresses %q: want host:port", mesh.Quotable(a))
+	}
+	if err := x.config(nil).Validate(); err != nil {
+		*f = append(*f, fmt.Errorf("mgmt: configuration: founding: %w", err))
+	}
+}
+
+func (r Rates) validate(f *faults) {
+	for _, x := range []struct {
+		key string
+		n   int
+	}{
+		{"connections", r.Connections}, {"connections-burst", r.ConnectionsBurst}, {"handshakes", r.Handshakes},
+		{"open", r.Open}, {"token-failures", r.TokenFailures},
+	} {
+		f.add(x.n >= 1, "rates.%s %d: want 1 or more", x.key, x.n)
+	}
+}
+
+// config is the mesh-wide configuration a mesh is founded with. Ranges that do
+// not parse are left out; Validate names them.
+func (x Founding) config(mgmt []string) mesh.Config {
+	c := mesh.DefaultConfig()
+	for _, a := range x.AllowedAddresses {
+		if p, err := netip.ParsePrefix(a); err == nil {
+			c.AllowedAddresses = append(c.AllowedAddresses, p.Masked())
+		}
+	}
+	c.MgmtAddresses = mgmt
+	c.EntryAddresses = x.EntryAddresses
+	c.CertLife = mesh.CertLives{Node: mesh.Duration(x.NodeCertLife), Admin: mesh.Duration(x.AdminCertLife), Mgmt: mesh.Duration(x.MgmtCertLife)}
+	c.RenewGrace = mesh.Duration(x.RenewGrace)
+	c.StaleIfError = mesh.Duration(x.StaleIfError)
+	return c
+}
+
+// checkListen accepts host:port, ip:port and :port; port 0 lets the system choose.
+func checkListen(a string) error {
+	_, port, err := net.SplitHostPort(a)
+	if err != nil {
+		return err
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err
+}
+
+// checkDial accepts what can be dialled: a host and a port other than 0.
+func checkDial(a string) error {
+	host, port, err := net.SplitHostPort(a)
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
+		return errors.New("no host or no port")
+	}
+	return nil
+}
+
+// concrete says whether a names one host rather than all interfaces.
+func concrete(a string) bool {
+	host, _, err := net.SplitHostPort(a)
+	if err != nil || host == "" {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return err != nil || !ip.IsUnspecified()
+}
