@@ -10,6 +10,11 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
+type demoStep struct {
+	what string
+	run  func(context.Context) error
+}
+
 // Demo goes through the mesh's main job: fetch, lose a core, fetch again,
 // revoke, be refused. It returns the first step that did not do as promised.
 func (m *Mesh) Demo(ctx context.Context) error {
@@ -18,17 +23,16 @@ func (m *Mesh) Demo(ctx context.Context) error {
 		return err
 	}
 	fetch := func(ctx context.Context) error { return Fetch(ctx, client, m.Origin.URL()) }
-	steps := []struct {
-		what string
-		run  func(context.Context) error
-	}{
-		{"page fetched through entry and core", fetch},
-		{"page fetched by curl through the other entry", m.curl},
+	steps := []demoStep{{"page fetched through entry and core", fetch}}
+	if curl, err := exec.LookPath("curl"); err == nil {
+		steps = append(steps, demoStep{"page fetched by curl through the other entry", func(ctx context.Context) error { return m.curl(ctx, curl) }})
+	}
+	steps = append(steps, []demoStep{
 		{"the core in use killed (SIGKILL)", m.killFirstHop},
 		{"page fetched through the other core", fetch},
 		{"device revoked", m.revoke},
 		{"device refused", func(ctx context.Context) error { return m.refused(ctx, fetch) }},
-	}
+	}...)
 	for _, s := range steps {
 		if err := m.step(ctx, s.what, s.run); err != nil {
 			return err
@@ -37,14 +41,7 @@ func (m *Mesh) Demo(ctx context.Context) error {
 	return nil
 }
 
-func (m *Mesh) curl(ctx context.Context) error {
-	curl, err := exec.LookPath("curl")
-	if errors.Is(err, exec.ErrNotFound) {
-		return nil // curl is not a part of the mesh; the built-in client has shown the same
-	}
-	if err != nil {
-		return err
-	}
+func (m *Mesh) curl(ctx context.Context, curl string) error {
 	return Curl(ctx, curl, m.Link, m.CAFile(), m.EntryAddresses[len(m.EntryAddresses)-1], m.Origin.URL())
 }
 

@@ -83,3 +83,16 @@ func Logs(w io.Writer, dir, name string) error {
 	}
 	return nil
 }
+
+// PartNames lists the parts of the dev mesh in dir; none when there is no mesh.
+func PartNames(dir string) []string {
+	s, err := Load(dir)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, p := range s.Parts {
+		names = append(names, p.Name)
+	}
+	return names
+}

@@ -155,7 +155,7 @@ func (m *Mesh) launch(ctx context.Context, p *Process, config map[string]any, ar
 }
 
 func (m *Mesh) save() error {
-	s := State{PID: os.Getpid(), Started: m.started, Socket: filepath.Join(m.Dir, "mgmt.sock")}
+	s := State{PID: os.Getpid(), Started: m.started, Socket: m.SocketPath()}
 	for _, p := range m.processes() {
 		s.Parts = append(s.Parts, Part{Name: p.Name, PID: p.PID(), Log: p.Log, Health: p.Health})
 	}

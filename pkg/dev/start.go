@@ -35,7 +35,7 @@ func (m *Mesh) startMgmt(ctx context.Context) error {
 		if err := os.WriteFile(passphrase, []byte(mesh.NewSecret(24).Reveal()+"\n"), 0o600); err != nil {
 			return fmt.Errorf("dev: %w", err)
 		}
-		socket := filepath.Join(m.Dir, "mgmt.sock")
+		socket := m.SocketPath()
 		m.Admin, err = admin.DialSocket(socket)
 		if err != nil {
 			return err

@@ -1,0 +1,166 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshctl/meshctl/pkg/dev"
+)
+
+func newDev() *cobra.Command {
+	return group("dev", "Run a whole mesh on this machine to try things out",
+		newDevUp(), newDevDown(), newDevStatus(), newDevLogs())
+}
+
+func newDevUp() *cobra.Command {
+	var demo bool
+	s := dev.Settings{Cores: 2, Entries: 2}
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Start a whole mesh on loopback: management, two cores, two entries, a device",
+		Long: `Starts the real roles of this binary as child processes on loopback, each with a
+folder of its own, and adds a cell, a member and a device. It stays in the
+foreground; one Ctrl-C stops everything and leaves nothing behind.
+
+With --demo it goes through the main job by itself and ends: a page is fetched,
+a core is killed, the page is fetched through the other core, the device is
+revoked and refused.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			out := c.OutOrStdout()
+			s.Step = func(what string, took time.Duration) { fmt.Fprintf(out, "  ✓ %-48s %6.2f s\n", what, took.Seconds()) }
+			return runDevUp(c.Context(), out, s, demo)
+		},
+	}
+	c.Flags().BoolVar(&demo, "demo", false, "show the main job, then stop everything")
+	c.Flags().StringVar(&s.Dir, "dir", dev.DefaultDir(), "folder for everything it writes")
+	return c
+}
+
+func runDevUp(ctx context.Context, out io.Writer, s dev.Settings, demo bool) error {
+	binary, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("dev: find this binary: %w", err)
+	}
+	s.Binary = binary
+	begin := time.Now()
+	fmt.Fprintf(out, "a mesh on loopback, in %s\n", s.Dir)
+	m, err := dev.Up(ctx, s)
+	if err != nil {
+		return err
+	}
+	if demo {
+		if err := m.Demo(ctx); err != nil {
+			m.Close()
+			return err
+		}
+	} else {
+		printTryNext(out, m)
+		err = m.Wait(ctx)
+		fmt.Fprintln(out, "stopping")
+	}
+	if cerr := m.Close(); cerr != nil {
+		return cerr
+	}
+	fmt.Fprintf(out, "everything stopped, nothing left; %.1f s in all\n", time.Since(begin).Seconds())
+	return err
+}
+
+func printTryNext(out io.Writer, m *dev.Mesh) {
+	_, port, _ := net.SplitHostPort(m.EntryAddresses[0])
+	fmt.Fprintf(out, `
+ready. Try, in another terminal:
+
+  # fetch a page through entry and core
+  curl --proxy https://%[1]s:%[2]s --resolve %[1]s:%[2]s:127.0.0.1 \
+       --proxy-cacert %[3]s --proxy-user '%[4]s:%[5]s' %[6]s
+
+  # look around and change things
+  export MESHCTL_SOCKET=%[7]s
+  meshctl admin status
+  meshctl admin device list
+  meshctl admin device suspend %[8]s
+
+  meshctl dev status
+  meshctl dev logs core-a
+
+Ctrl-C here stops everything.
+`, m.Link.ServerName, port, m.CAFile(), m.Link.User, m.Link.Secret, m.Origin.URL(), m.SocketPath(), dev.DeviceName)
+}
+
+func newDevDown() *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use:   "down",
+		Short: "Stop the mesh that `dev up` started",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
+			defer cancel()
+			if err := dev.Down(ctx, dir); err != nil {
+				return err
+			}
+			fmt.Fprintln(c.OutOrStdout(), "stopped, nothing left")
+			return nil
+		},
+	}
+	c.Flags().StringVar(&dir, "dir", dev.DefaultDir(), "folder of the dev mesh")
+	return c
+}
+
+func newDevStatus() *cobra.Command {
+	var dir string
+	var format outputFormat
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show the parts of the mesh that `dev up` started",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := dev.Inspect(c.Context(), dir)
+			if err != nil {
+				return err
+			}
+			if format.structured() {
+				return format.print(c.OutOrStdout(), s)
+			}
+			columns := []column[dev.Part]{
+				text("PART", func(p dev.Part) string { return p.Name }),
+				text("STATE", func(p dev.Part) string { return p.State }),
+				text("PID", func(p dev.Part) string { return fmt.Sprint(p.PID) }),
+				text("HEALTH", func(p dev.Part) string { return "http://" + p.Health + "/readyz" }),
+				text("LOG", func(p dev.Part) string { return p.Log }),
+			}
+			return printTable(c.OutOrStdout(), columns, s.Parts, time.Now(), true)
+		},
+	}
+	c.Flags().StringVar(&dir, "dir", dev.DefaultDir(), "folder of the dev mesh")
+	format.flag(c)
+	return c
+}
+
+func newDevLogs() *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use:   "logs [PART]",
+		Short: "Print the logs of the mesh that `dev up` started, or of one part",
+		Args:  cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return dev.PartNames(dir), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			part := ""
+			if len(args) > 0 {
+				part = args[0]
+			}
+			return dev.Logs(c.OutOrStdout(), dir, part)
+		},
+	}
+	c.Flags().StringVar(&dir, "dir", dev.DefaultDir(), "folder of the dev mesh")
+	return c
+}
