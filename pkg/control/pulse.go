@@ -1,0 +1,78 @@
+package control
+
+import (
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/control/controlpb"
+)
+
+// tick sends a ping when one is due, and returns errSilent when two were
+// missed: the second gets a third of the interval to be answered, so that a
+// dead stream is known after at most two intervals and a third. Call it at
+// least three times per interval.
+func (s *session) tick(now time.Time) error {
+	every := s.home.pingEvery()
+	if s.pinged-s.ponged >= missedPings && now.Sub(s.pingedAt) >= every/3 {
+		return errSilent
+	}
+	if now.Sub(s.pingedAt) < every {
+		return nil
+	}
+	if !s.welcomed {
+		return errSilent
+	}
+	s.pinged++
+	s.pingedAt = now
+	return s.send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Ping{Ping: &controlpb.Ping{Sequence: s.pinged}}})
+}
+
+// pong confirms the reports that were sent before that ping.
+func (s *session) pong(seq int64) {
+	if seq > s.pinged {
+		return
+	}
+	s.ponged = max(s.ponged, seq)
+	for len(s.unconfirmed) > 0 && s.unconfirmed[0].ping <= s.ponged {
+		s.unconfirmed = s.unconfirmed[1:]
+	}
+}
+
+// report sends what the role has to tell and keeps it until it has arrived.
+func (s *session) report() error {
+	if !s.welcomed {
+		return nil
+	}
+	r := s.home.Role.Report()
+	if r == nil {
+		return nil
+	}
+	s.unconfirmed = append(s.unconfirmed, sentReport{report: r, ping: s.pinged + 1})
+	return s.send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: r}})
+}
+
+// end gives back the reports that may not have arrived. One of them may be
+// counted twice then; none is lost.
+func (s *session) end() {
+	back, ok := s.home.Role.(Restorer)
+	if !ok {
+		return
+	}
+	for _, u := range s.unconfirmed {
+		back.Unsent(u.report)
+	}
+	s.unconfirmed = nil
+}
+
+func (p *PhoneHome) pingEvery() time.Duration {
+	if p.PingEvery > 0 {
+		return p.PingEvery
+	}
+	return 15 * time.Second
+}
+
+func (p *PhoneHome) reportEvery() time.Duration {
+	if p.ReportEvery > 0 {
+		return p.ReportEvery
+	}
+	return 30 * time.Second
+}

@@ -1,0 +1,146 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/control/controlpb"
+	"github.com/meshctl/meshctl/pkg/identity"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// Renewer replaces the node's certificate from two thirds of its life on,
+// without dropping a connection. A certificate that has expired is still
+// offered for renewal, since management may allow a grace period.
+type Renewer struct {
+	Node        *identity.Node
+	Folder      *identity.Folder
+	State       *State
+	Revocations *identity.Revocations
+	Log         *slog.Logger
+	Dial        DialFunc // nil: net.Dialer
+
+	failure atomic.Pointer[string]
+}
+
+const (
+	renewRetryMin = time.Minute
+	renewRetryMax = time.Hour
+)
+
+// Failure says why the last renewal did not succeed, or "".
+func (r *Renewer) Failure() string {
+	if f := r.failure.Load(); f != nil {
+		return *f
+	}
+	return ""
+}
+
+// Run renews whenever it is time until ctx ends, and then returns nil. A refusal
+// is logged with what to do and asked again at most once a minute, because the
+// operator may lift it.
+func (r *Renewer) Run(ctx context.Context) error {
+	wait := untilRenewal(r.Node, time.Now(), rand.Float64())
+	for failures := 0; sleep(ctx, wait); {
+		err := r.renew(ctx)
+		now := time.Now()
+		if err == nil {
+			failures = 0
+			r.succeeded()
+			wait = untilRenewal(r.Node, now, rand.Float64())
+			continue
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		failures++
+		wait = retryRenewal(r.Node.Leaf().NotAfter, now, failures, rand.Float64())
+		r.failed(err, now, wait)
+	}
+	return nil
+}
+
+func (r *Renewer) succeeded() {
+	r.failure.Store(nil)
+	r.Log.Info("certificate renewed", "until", r.Node.Leaf().NotAfter)
+}
+
+func (r *Renewer) failed(err error, now time.Time, wait time.Duration) {
+	text := err.Error()
+	r.failure.Store(&text)
+	expired := !now.Before(r.Node.Leaf().NotAfter)
+	if expired || errors.Is(err, mesh.ErrDenied) {
+		r.Log.Error("certificate not renewed", "err", err, "expired", expired, "delay", wait,
+			"hint", "if this lasts, join again with a new token: meshctl "+string(r.Node.Identity().Role)+" join --token …")
+		return
+	}
+	r.Log.Warn("certificate not renewed", "err", err, "delay", wait)
+}
+
+// untilRenewal is the time until two thirds of the life have passed, and up to
+// a tenth of it more by spread (0 to 1), so that nodes made together part.
+func untilRenewal(n *identity.Node, now time.Time, spread float64) time.Duration {
+	leaf := n.Leaf()
+	issued := leaf.NotBefore.Add(mesh.Backdate)
+	life := leaf.NotAfter.Sub(issued)
+	due := issued.Add(time.Duration(float64(life) * (2.0/3 + spread/10)))
+	return max(0, due.Sub(now))
+}
+
+// retryRenewal is the time to the next try after so many failures: doubling
+// from a minute to an hour, soon enough for several tries while the
+// certificate lasts, and never under a minute (half, for the shortest lives).
+func retryRenewal(end, now time.Time, failures int, spread float64) time.Duration {
+	d := min(renewRetryMin<<min(failures-1, 10), renewRetryMax)
+	if left := end.Sub(now); left > 0 {
+		d = min(d, max(left/4, time.Second))
+	} else {
+		d = renewRetryMin
+	}
+	return d + time.Duration(spread*float64(d)/2)
+}
+
+// renew asks each server in turn, with a key that stays the same until one
+// answers.
+func (r *Renewer) renew(ctx context.Context) error {
+	pending, err := r.Folder.NewRequest()
+	if err != nil {
+		return fmt.Errorf("control: renew: %w", err)
+	}
+	var errs []error
+	for _, addr := range order(r.State.Addresses(), "") {
+		resp, err := r.ask(ctx, addr, pending.CSR())
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		node, err := r.Folder.Commit(pending, resp.GetChain())
+		if err != nil {
+			return fmt.Errorf("control: renew: %s: the server's answer: %w", addr, err)
+		}
+		r.Node.Replace(node)
+		return r.State.SetAddresses(resp.GetMgmtAddresses())
+	}
+	return fmt.Errorf("control: renew: %w", errors.Join(errs...))
+}
+
+func (r *Renewer) ask(ctx context.Context, addr string, csr []byte) (*controlpb.RenewResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	defer cancel()
+	expect := mesh.Identity{Mesh: r.Node.Identity().Mesh, Role: mesh.RoleMgmt}
+	l, err := connect(ctx, r.Dial, addr, r.Node.ClientTLS(expect, r.Revocations, identity.ProtoGRPC), MaxMessage)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close() // nothing follows that could be lost
+	resp, err := controlpb.NewRenewalClient(l).Renew(ctx, &controlpb.RenewRequest{Csr: csr})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", addr, l.explain(err))
+	}
+	return resp, nil
+}
