@@ -40,6 +40,8 @@ revoked and refused.`,
 	}
 	c.Flags().BoolVar(&demo, "demo", false, "show the main job, then stop everything")
 	c.Flags().StringVar(&s.Dir, "dir", dev.DefaultDir(), "folder for everything it writes")
+	c.Flags().StringVar(&s.Forward, "forward", "", "cores pass clients on to this host:port instead of being a proxy")
+	c.MarkFlagsMutuallyExclusive("demo", "forward")
 	return c
 }
 

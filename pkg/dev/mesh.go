@@ -24,8 +24,9 @@ type Settings struct {
 	Entries int
 	// Step is told each step and how long it took.
 	Step func(what string, took time.Duration)
-	// Core adds to the configuration of every core, for tests.
-	Core map[string]any
+	// Forward makes every core pass its clients on to this host:port instead of
+	// being a proxy; "" is a proxy.
+	Forward string
 }
 
 // Mesh is a running dev mesh.

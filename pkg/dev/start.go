@@ -93,15 +93,20 @@ func (m *Mesh) startCore(ctx context.Context, name string) error {
 		"dir":            filepath.Join(p.Dir, "data"),
 		"listen":         ports[0],
 		"metrics-listen": ports[1],
-		"egress":         map[string]any{"allow": []string{m.Origin.Prefix()}},
-	}
-	for k, v := range m.Core {
-		config[k] = v
+		"egress":         m.egress(),
 	}
 	if err := m.launch(ctx, p, config, "core", "join", "--token-file", token); err != nil {
 		return err
 	}
 	return m.waitCore(ctx, name)
+}
+
+// egress lets cores reach the demo page on loopback and nothing else there.
+func (m *Mesh) egress() map[string]any {
+	if m.Forward != "" {
+		return map[string]any{"kind": "forward", "forward": m.Forward}
+	}
+	return map[string]any{"kind": "proxy", "allow": []string{m.Origin.Prefix()}}
 }
 
 func (m *Mesh) startEntries(ctx context.Context) error {
