@@ -222,7 +222,7 @@ func (m *Mesh) Revoke(t testing.TB, r mesh.Revocation) mesh.SignedRevocation {
 		r.Until = now.Add(48 * time.Hour)
 	}
 	if r.Serial == "" && r.IssuedBefore.IsZero() {
-		r.IssuedBefore = now.Add(time.Second) // certificates count whole seconds
+		r.IssuedBefore = now
 	}
 	payload, err := json.Marshal(r)
 	if err != nil {
