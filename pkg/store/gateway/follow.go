@@ -1,0 +1,201 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store/codec"
+)
+
+// Run keeps watches on the targets that lookups ask for, reports their changes
+// and, while no server answers, tries until one does. It returns nil when ctx
+// ends.
+func (c *Client) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { c.probe(ctx) })
+	defer wg.Wait()
+	const shortest, longest = 100 * time.Millisecond, 5 * time.Second
+	pause := shortest
+	for ctx.Err() == nil {
+		start := time.Now()
+		err := c.follow(ctx)
+		c.table.unwatch()
+		if time.Since(start) > longest {
+			pause = shortest
+		}
+		if errors.Is(err, errResync) {
+			continue
+		}
+		c.cfg.Log.Debug("watch of targets ended", "err", err)
+		sleep(ctx, time.Duration(float64(pause)*(0.5+rand.Float64())))
+		pause = min(2*pause, longest)
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// probe asks for a target that does not exist while the breaker is open, so
+// that it closes soon after a server is back.
+func (c *Client) probe(ctx context.Context) {
+	key := TargetKey("core-" + strings.Repeat("a", 16))
+	for ctx.Err() == nil {
+		sleep(ctx, probeEvery)
+		if !c.breaker.open() {
+			continue
+		}
+		// Its outcome is what the breaker is told; there is nothing to add.
+		_ = c.try(ctx, func(ctx context.Context, s *server) error {
+			_, _, err := c.read(ctx, s, key, true)
+			return err
+		})
+	}
+}
+
+// errResync ends a watch stream that did nothing wrong: it is time to compare.
+var errResync = errors.New("time to compare")
+
+// follow is the life of one watch stream: what is wanted is read, then watched,
+// and what becomes wanted meanwhile is added.
+func (c *Client) follow(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Resync, errResync)
+	defer cancel()
+	for ids := range slices.Chunk(c.table.wanted(c.idle()), MaxTxnReads) {
+		if err := c.fetch(ctx, ids, false, map[string]mesh.Target{}); err != nil {
+			return err
+		}
+	}
+	list, first, err := c.servers.update(c.cfg.Addresses())
+	if len(list) == 0 {
+		return errors.Join(errors.New("no management address is known"), err)
+	}
+	s := list[first]
+	w, err := s.watch.Watch(clientv3.WithRequireLeader(ctx))
+	if err != nil {
+		return fmt.Errorf("open watch at %s: %w", s.addr, err)
+	}
+	f := &following{client: c, stream: w, ended: make(chan struct{})}
+	var wg sync.WaitGroup
+	wg.Go(f.receive)
+	err = f.send(ctx)
+	cancel()
+	wg.Wait()
+	if context.Cause(ctx) == errResync {
+		return errResync
+	}
+	return errors.Join(err, f.err)
+}
+
+func (c *Client) idle() time.Time { return time.Now().Add(-c.cfg.TargetIdle) }
+
+type following struct {
+	client *Client
+	stream pb.Watch_WatchClient
+
+	ended chan struct{} // receive is over; err is valid
+	err   error
+
+	mu      sync.Mutex // guards waiting
+	waiting []string   // ids whose creation was sent and not yet answered, in order
+}
+
+// send requests watches and reports changes until the stream or ctx ends.
+func (f *following) send(ctx context.Context) error {
+	c := f.client
+	for {
+		for id, from := range c.table.request(c.idle()) {
+			if err := f.create(id, from); err != nil {
+				return err
+			}
+		}
+		for _, ch := range c.table.changes() {
+			c.cfg.OnTarget(ch.target, ch.deleted)
+		}
+		select {
+		case <-c.table.wake:
+		case <-f.ended:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (f *following) create(id string, from int64) error {
+	f.mu.Lock()
+	f.waiting = append(f.waiting, id)
+	f.mu.Unlock()
+	err := f.stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{
+		CreateRequest: &pb.WatchCreateRequest{Key: []byte(TargetKey(id)), StartRevision: from},
+	}})
+	if err != nil {
+		return fmt.Errorf("watch target: %w", err)
+	}
+	return nil
+}
+
+func (f *following) receive() {
+	defer close(f.ended)
+	for f.err == nil {
+		var r *pb.WatchResponse
+		if r, f.err = f.stream.Recv(); f.err == nil {
+			f.err = f.handle(r)
+		}
+	}
+}
+
+// handle takes one response. Nothing is ever cancelled here, so a watch that
+// the server cancels (compaction, no leader) ends the stream and all is read anew.
+func (f *following) handle(r *pb.WatchResponse) error {
+	if r.Canceled {
+		return fmt.Errorf("watch was cancelled: %s", r.CancelReason)
+	}
+	if r.Created {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if len(f.waiting) == 0 {
+			return errors.New("a watch was created that nobody asked for")
+		}
+		f.client.table.watched(f.waiting[0])
+		f.waiting = f.waiting[1:]
+		return nil
+	}
+	for _, e := range r.Events {
+		if err := f.event(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *following) event(e *mvccpb.Event) error {
+	id := strings.TrimPrefix(string(e.Kv.Key), targetPrefix)
+	if e.Type == mvccpb.Event_DELETE {
+		f.client.table.learn(id, mesh.Target{}, false, e.Kv.ModRevision, false)
+		return nil
+	}
+	t, err := codec.Decode[mesh.Target](e.Kv.Value)
+	if err != nil {
+		return fmt.Errorf("read target %s: %w", id, err)
+	}
+	f.client.table.learn(id, t, true, e.Kv.ModRevision, false)
+	return nil
+}

@@ -1,0 +1,218 @@
+package gateway_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/peer"
+
+	"github.com/meshctl/meshctl/pkg/identity"
+	"github.com/meshctl/meshctl/pkg/identity/identitytest"
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store/codec"
+	"github.com/meshctl/meshctl/pkg/store/gateway"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// startEtcd runs one member and returns a client that may do everything.
+func startEtcd(t testing.TB) *clientv3.Client {
+	t.Helper()
+	cfg := embed.NewConfig()
+	cfg.Dir = t.TempDir()
+	local := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
+	cfg.ListenClientUrls, cfg.ListenPeerUrls = local, local
+	cfg.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:1"}}
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	cfg.UnsafeNoFsync, cfg.EnableGRPCGateway = true, false
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
+	e, err := embed.StartEtcd(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	select {
+	case <-e.Server.ReadyNotify():
+	case <-time.After(30 * time.Second):
+		t.Fatal("etcd was not ready in 30 s")
+	}
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{e.Clients[0].Addr().String()}, Logger: zap.NewNop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// mgmt is a management server as far as an entry's lookups can see.
+type mgmt struct {
+	etcd     *clientv3.Client
+	ca       *identitytest.Mesh
+	server   *gateway.Server
+	addr     string
+	stop     func()
+	noLeader atomic.Bool
+}
+
+func startMgmt(t testing.TB, change ...func(*gateway.Server)) *mgmt {
+	t.Helper()
+	m := &mgmt{etcd: startEtcd(t), ca: identitytest.New(t)}
+	m.server = &gateway.Server{
+		Client:    m.etcd,
+		PeerID:    peerID,
+		HasLeader: func() bool { return !m.noLeader.Load() },
+	}
+	for _, f := range change {
+		f(m.server)
+	}
+	m.start(t, "127.0.0.1:0")
+	return m
+}
+
+// start serves on addr; after stop it can be called again with the same one.
+func (m *mgmt) start(t testing.TB, addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := m.ca.Node(t, mesh.RoleMgmt)
+	policy := identity.Policy{Revocations: m.ca.Revocations(t), Accept: identity.MgmtPort().Accept}
+	g := grpc.NewServer(
+		grpc.Creds(credentials.NewTLS(node.ServerTLS(policy, identity.ProtoGRPC))),
+		grpc.UnknownServiceHandler(gateway.RefuseUnknown),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: gateway.KeepAlive / 2, PermitWithoutStream: true}),
+	)
+	m.server.Register(g)
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(ln) }()
+	var stopped atomic.Bool
+	m.addr = ln.Addr().String()
+	m.stop = func() {
+		if stopped.CompareAndSwap(false, true) {
+			g.Stop()
+			<-done
+		}
+	}
+	t.Cleanup(m.stop)
+}
+
+func peerID(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return ""
+	}
+	who, err := identity.PeerOf(info.State)
+	if err != nil {
+		return ""
+	}
+	return who.ID
+}
+
+func (m *mgmt) entryTLS(t testing.TB) *tls.Config {
+	return m.ca.Node(t, mesh.RoleEntry).ClientTLS(mesh.Identity{Mesh: m.ca.ID, Role: mesh.RoleMgmt}, m.ca.Revocations(t), identity.ProtoGRPC)
+}
+
+// etcdClient is etcd's own client with an entry's credential.
+func (m *mgmt) etcdClient(t testing.TB) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{"https://" + m.addr}, TLS: m.entryTLS(t), Logger: zap.NewNop(), MaxUnaryRetries: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// client is the gateway's client, running.
+func (m *mgmt) client(t testing.TB, change ...func(*gateway.Config)) *gateway.Client {
+	t.Helper()
+	cfg := gateway.Config{
+		Addresses:   func() []string { return []string{m.addr} },
+		Node:        m.ca.Node(t, mesh.RoleEntry),
+		Revocations: m.ca.Revocations(t),
+		PerTry:      2 * time.Second,
+		StaleFor:    func() time.Duration { return time.Hour },
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	c, err := gateway.Dial(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if err := c.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
+func (m *mgmt) put(t testing.TB, key string, v any) {
+	t.Helper()
+	raw, err := codec.Encode(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.etcd.Put(t.Context(), key, string(raw)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m *mgmt) putRoute(t testing.TB, name mesh.ServerName, cores ...mesh.CoreID) mesh.Route {
+	t.Helper()
+	r := mesh.Route{Name: name, Device: mesh.NewDeviceID()}
+	for _, c := range cores {
+		r.Hops = append(r.Hops, mesh.Hop{Kind: mesh.HopCore, ID: string(c)})
+	}
+	m.put(t, gateway.RouteKey(name), r)
+	return r
+}
+
+func (m *mgmt) putTarget(t testing.TB, id mesh.CoreID, state mesh.CoreState) {
+	t.Helper()
+	m.put(t, gateway.TargetKey(string(id)), mesh.TargetOf(m.ca.ID, mesh.Core{ID: id, State: state}, "meshctl-relay/1"))
+}
+
+// eventually waits for a condition that concurrent work brings about.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Fatalf("not within 20 s: %s", what)
+		case <-tick.C:
+		}
+	}
+}
