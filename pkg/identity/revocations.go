@@ -27,6 +27,7 @@ type Revocations struct {
 	path  string // "" keeps them in memory only
 	roots *x509.CertPool
 	mesh  mesh.ID
+	max   int // records
 	now   func() time.Time
 	step  func(string) error // tests: fail before a step of writing
 
@@ -58,7 +59,7 @@ type view struct {
 // keeps everything in memory. A file that is damaged is an error: to go on
 // without it would admit peers that were refused yesterday.
 func OpenRevocations(path string, roots *x509.CertPool, m mesh.ID) (*Revocations, error) {
-	r := &Revocations{path: path, roots: roots, mesh: m, now: time.Now}
+	r := &Revocations{path: path, roots: roots, mesh: m, max: maxRevocations, now: time.Now}
 	r.state.records = map[string]heldRevocation{}
 	if path != "" {
 		if err := r.load(); err != nil {
@@ -95,8 +96,8 @@ func (r *Revocations) apply(snapshot bool, base, revision int64, held []heldRevo
 		return fmt.Errorf("identity: apply revocations after revision %d: revision %d is held: %w", base, r.state.revision, mesh.ErrConflict)
 	}
 	next := r.state.with(held, r.now())
-	if len(next.records) > maxRevocations {
-		return fmt.Errorf("identity: apply revocations: %d records, at most %d are kept: %w", len(next.records), maxRevocations, mesh.ErrInvalid)
+	if len(next.records) > r.max {
+		return fmt.Errorf("identity: apply revocations: %d records, at most %d are kept: %w", len(next.records), r.max, mesh.ErrInvalid)
 	}
 	r.state = next
 	r.view.Store(next.index())
