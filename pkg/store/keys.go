@@ -1,0 +1,134 @@
+package store
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// The whole key space. This is the only file of the package that spells a
+// slash; pkg/store/gateway spells routes/ and targets/ for the other side.
+//
+//	/mesh/v1/
+//	├── members/<member id>          a person
+//	├── devices/<device id>          one client of a member
+//	├── cells/<cell id>              cores under one suffix
+//	├── cores/<core id>              exit node
+//	├── entries/<entry id>           entrance node
+//	├── tokens/<token id>            join tokens, hashes only
+//	├── certs/<serial>               what the CA issued
+//	├── revocations/<time id>        signed
+//	├── admins/<admin id>            administrators
+//	├── config/mesh                  mesh-wide configuration
+//	├── ca/<name>                    sealed keys, certificates
+//	├── routes/<server name>         derived: what an entry learns of a name
+//	├── targets/<core id>            derived: what an entry learns of a core
+//	├── status/<role>/<id>           last known of a node, apart from its specification
+//	├── alive/<role>/<id>            under the lease of the server that holds the stream
+//	├── events/<time id>             trimmed by age and number
+//	├── audit/<time id>              trimmed by age and number
+//	├── once/<hash>                  things that may happen once
+//	├── names/<kind>/<name>          who has a label; base64url, since labels are data
+//	│   ├── devices/<member id>/<name>   devices' labels are unique within a member
+//	│   ├── suffixes/<name>              cells' suffixes
+//	│   └── routes/<device id>           the names under which a device has routes
+//	├── deletions/<folder>           rewritten by every deletion in folder, so that
+//	│                                who listed the folder notices
+//	└── election/                    reserved for leaders
+const root = "/mesh/v1/"
+
+const (
+	folderMembers     = "members"
+	folderDevices     = "devices"
+	folderCells       = "cells"
+	folderCores       = "cores"
+	folderEntries     = "entries"
+	folderTokens      = "tokens"
+	folderCerts       = "certs"
+	folderRevocations = "revocations"
+	folderAdmins      = "admins"
+	folderConfig      = "config"
+	folderCA          = "ca"
+	folderRoutes      = "routes"
+	folderTargets     = "targets"
+	folderStatus      = "status"
+	folderAlive       = "alive"
+	folderEvents      = "events"
+	folderAudit       = "audit"
+	folderOnce        = "once"
+	folderNames       = "names"
+	folderSuffixes    = "suffixes"
+	folderDeletions   = "deletions"
+)
+
+// ConfigKey is the id of the one object in Store.Config.
+const ConfigKey = "mesh"
+
+// maxID bounds an id in bytes; the longest are server names (253).
+const maxID = 300
+
+// folderPrefix is what the keys of a folder begin with.
+func folderPrefix(folder string) string { return root + folder + "/" }
+
+// coreStatusPrefix is what the keys of the status of cores begin with.
+const coreStatusPrefix = root + folderStatus + "/" + string(mesh.RoleCore) + "/"
+
+// keyOf is where the object with that id is. Ids are written by us alone, but
+// some arrive from outside, so their letters are checked. It returns ErrInvalid.
+func keyOf(folder, id string) (string, error) {
+	if id == "" || len(id) > maxID || strings.ContainsFunc(id, notInID) ||
+		(strings.Contains(id, "/") && folder != folderStatus) {
+		return "", fmt.Errorf("store: %s: id %q: %w", folder, mesh.Quotable(id), mesh.ErrInvalid)
+	}
+	return folderPrefix(folder) + id, nil
+}
+
+func notInID(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.' && r != '/'
+}
+
+// folderOf is the folder of a key.
+func folderOf(key string) string {
+	folder, _, _ := strings.Cut(strings.TrimPrefix(key, root), "/")
+	return folder
+}
+
+// objectOf is the kind/id form of a key, as audit and events name objects.
+func objectOf(kind, key string) string {
+	_, id, _ := strings.Cut(strings.TrimPrefix(key, root), "/")
+	return kind + "/" + id
+}
+
+func encodeName(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
+
+// nameKey is where the holder of a label is noted. within is the folder of the
+// index, and for devices the member too.
+func nameKey(within, name string) string { return namesPrefix(within) + encodeName(name) }
+
+func namesPrefix(within string) string { return folderPrefix(folderNames) + within + "/" }
+
+// deviceNames is the index of one member's devices.
+func deviceNames(m mesh.MemberID) string { return folderDevices + "/" + string(m) }
+
+// routeIndexKey is where the names of a device's routes are noted.
+func routeIndexKey(d mesh.DeviceID) string { return namesPrefix(folderRoutes) + string(d) }
+
+func deletionKey(folder string) string { return folderPrefix(folderDeletions) + folder }
+
+func aliveKey(node string) string { return folderPrefix(folderAlive) + node }
+
+func onceKey(hash string) string { return folderPrefix(folderOnce) + hash }
+
+// place is where a sealed field is stored, and so what it is bound to.
+func place(folder, id, field string) string { return folder + "/" + id + "/" + field }
+
+// DeviceSecretPlace is the place of Device.Secret, for Seal and Unseal.
+func DeviceSecretPlace(id mesh.DeviceID) string { return place(folderDevices, string(id), "secret") }
+
+// CellKeyPlace is the place of Cell.CAKey, for Seal and Unseal.
+func CellKeyPlace(id mesh.CellID) string { return place(folderCells, string(id), "caKey") }
+
+// BlobPlace is the place of a sealed text inside a blob, for Seal and Unseal.
+func BlobPlace(name string) string { return place(folderCA, name, "data") }

@@ -1,0 +1,99 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// kind is what the store knows about a folder.
+type kind struct {
+	folder  string
+	name    string   // singular, as audit and events name objects
+	audited bool     // written by Change alone
+	sealed  bool     // written by transactions themselves
+	secret  []string // members that audit never shows, at the top level
+}
+
+func (s *Store) collections() {
+	s.Members = &Collection[mesh.MemberID, mesh.Member]{s: s,
+		kind:  kind{folder: folderMembers, name: "member", audited: true},
+		id:    func(m mesh.Member) mesh.MemberID { return m.ID },
+		names: func(m mesh.Member) []label { return []label{{folderMembers, m.Name}} }}
+	s.Devices = &Collection[mesh.DeviceID, mesh.Device]{s: s,
+		kind:  kind{folder: folderDevices, name: "device", audited: true, secret: []string{"verifiers"}},
+		id:    func(d mesh.Device) mesh.DeviceID { return d.ID },
+		names: func(d mesh.Device) []label { return []label{{deviceNames(d.Member), d.Name}} }}
+	s.Cells = &Collection[mesh.CellID, mesh.Cell]{s: s,
+		kind: kind{folder: folderCells, name: "cell", audited: true},
+		id:   func(c mesh.Cell) mesh.CellID { return c.ID },
+		names: func(c mesh.Cell) []label {
+			return []label{{folderCells, c.Name}, {folderSuffixes, string(c.Suffix)}}
+		},
+		check: checkSuffix}
+	s.Cores = &Collection[mesh.CoreID, mesh.Core]{s: s,
+		kind:  kind{folder: folderCores, name: "core", audited: true},
+		id:    func(c mesh.Core) mesh.CoreID { return c.ID },
+		names: func(c mesh.Core) []label { return []label{{folderCores, c.Name}} }}
+	s.Entries = &Collection[mesh.EntryID, mesh.Entry]{s: s,
+		kind:  kind{folder: folderEntries, name: "entry", audited: true},
+		id:    func(e mesh.Entry) mesh.EntryID { return e.ID },
+		names: func(e mesh.Entry) []label { return []label{{folderEntries, e.Name}} }}
+	s.Admins = &Collection[mesh.AdminID, mesh.Administrator]{s: s,
+		kind:  kind{folder: folderAdmins, name: "admin", audited: true},
+		id:    func(a mesh.Administrator) mesh.AdminID { return a.ID },
+		names: func(a mesh.Administrator) []label { return []label{{folderAdmins, a.Name}} }}
+	s.Tokens = &Collection[mesh.TokenID, mesh.Token]{s: s,
+		kind: kind{folder: folderTokens, name: "token", audited: true, secret: []string{"hash"}},
+		id:   func(t mesh.Token) mesh.TokenID { return t.ID }}
+	s.nameless()
+}
+
+// nameless kinds have no label of their own.
+func (s *Store) nameless() {
+	s.Revocations = &Collection[string, mesh.SignedRevocation]{s: s,
+		kind: kind{folder: folderRevocations, name: "revocation", audited: true,
+			secret: []string{"payload", "signature", "signer"}}, // long, and said by the record
+		id: func(r mesh.SignedRevocation) string { return r.Record.ID }}
+	s.Config = &Collection[string, mesh.Config]{s: s,
+		kind: kind{folder: folderConfig, name: "config", audited: true}}
+	s.CA = &Collection[string, Blob]{s: s,
+		kind: kind{folder: folderCA, name: "ca", audited: true, secret: []string{"data"}}}
+	s.Certs = &Collection[string, mesh.CertRecord]{s: s,
+		kind: kind{folder: folderCerts, name: "cert"},
+		id:   func(c mesh.CertRecord) string { return c.Serial }}
+	s.Routes = &Collection[mesh.ServerName, mesh.Route]{s: s,
+		kind: kind{folder: folderRoutes, name: "route"},
+		id:   func(r mesh.Route) mesh.ServerName { return r.Name }}
+	s.Targets = &Collection[string, mesh.Target]{s: s,
+		kind: kind{folder: folderTargets, name: "target"},
+		id:   func(t mesh.Target) string { return t.ID }}
+	s.Status = &Collection[string, mesh.NodeStatus]{s: s,
+		kind: kind{folder: folderStatus, name: "status"},
+		id:   func(n mesh.NodeStatus) string { return n.Node }}
+	s.Events = &Collection[string, mesh.Event]{s: s,
+		kind: kind{folder: folderEvents, name: "event", sealed: true}}
+	s.Audit = &Collection[string, mesh.AuditRecord]{s: s,
+		kind: kind{folder: folderAudit, name: "audit", sealed: true}}
+}
+
+// checkSuffix refuses a suffix that is not folded, and one at, above or below
+// the suffix of another cell: one name must never belong to two cells.
+func checkSuffix(tx *Tx, before *mesh.Cell, after mesh.Cell) error {
+	if before != nil && before.Suffix == after.Suffix {
+		return nil
+	}
+	if n, err := mesh.ParseServerName(string(after.Suffix)); err != nil || n != after.Suffix {
+		return fmt.Errorf("suffix %q: want a folded DNS name: %w", mesh.Quotable(string(after.Suffix)), mesh.ErrInvalid)
+	}
+	cells, err := List(tx, tx.s.Cells)
+	if err != nil {
+		return err
+	}
+	for _, c := range cells {
+		if c.ID != after.ID && overlap(c.Suffix, after.Suffix) {
+			return fmt.Errorf("suffix %s overlaps %s of cell %s: %w", after.Suffix, c.Suffix, c.ID, mesh.ErrExists)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// TrimPolicy says what is kept. A zero field keeps everything by that measure.
+type TrimPolicy struct {
+	EventAge    time.Duration
+	EventNumber int64
+	AuditAge    time.Duration
+	AuditNumber int64
+}
+
+// DefaultTrim is what a mesh keeps unless told otherwise.
+func DefaultTrim() TrimPolicy {
+	const day = 24 * time.Hour
+	return TrimPolicy{EventAge: 30 * day, EventNumber: 20_000, AuditAge: 400 * day, AuditNumber: 200_000}
+}
+
+const (
+	trimBatch    = 1000 // keys that one request deletes
+	revokedBatch = 20   // revocations that one transaction deletes
+	onceAge      = 30 * 24 * time.Hour
+)
+
+// Trim removes events and audit records that are too old or too many, and
+// revocations whose last certificate has ended. It returns how many objects it
+// removed. Deleting a little twice does no harm, so every server may call it.
+func (s *Store) Trim(ctx context.Context, p TrimPolicy, now time.Time) (removed int64, err error) {
+	steps := []func() (int64, error){
+		func() (int64, error) { return s.trim(ctx, folderEvents, p.EventAge, p.EventNumber, now) },
+		func() (int64, error) { return s.trim(ctx, folderAudit, p.AuditAge, p.AuditNumber, now) },
+		func() (int64, error) { return s.trimRevocations(ctx, now) },
+		func() (int64, error) { return s.trimOnce(ctx, now) },
+	}
+	for _, step := range steps {
+		n, err := step()
+		removed += n
+		if err != nil {
+			return removed, fmt.Errorf("store: trim: %w", err)
+		}
+	}
+	return removed, nil
+}
+
+func (s *Store) trim(ctx context.Context, folder string, age time.Duration, number int64, now time.Time) (removed int64, err error) {
+	prefix := folderPrefix(folder)
+	if age > 0 {
+		n, err := s.deleteUpTo(ctx, prefix, prefix+timePrefix(now.Add(-age)), -1)
+		if removed += n; err != nil {
+			return removed, err
+		}
+	}
+	if number > 0 {
+		resp, err := s.get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
+		if err != nil {
+			return removed, wrap("count "+folder, err)
+		}
+		if extra := resp.Count - number; extra > 0 {
+			n, err := s.deleteUpTo(ctx, prefix, clientv3.GetPrefixRangeEnd(prefix), extra)
+			if removed += n; err != nil {
+				return removed, err
+			}
+		}
+	}
+	return removed, nil
+}
+
+// deleteUpTo deletes the first keys from one key to before another, at most
+// limit if that is not negative, in batches.
+func (s *Store) deleteUpTo(ctx context.Context, from, to string, limit int64) (removed int64, err error) {
+	for limit != 0 {
+		batch := int64(trimBatch)
+		if limit > 0 {
+			batch = min(batch, limit)
+		}
+		resp, err := s.get(ctx, from, clientv3.WithRange(to), clientv3.WithLimit(batch), clientv3.WithKeysOnly())
+		if err != nil {
+			return removed, wrap("list", err)
+		}
+		if len(resp.Kvs) == 0 {
+			return removed, nil
+		}
+		last := string(resp.Kvs[len(resp.Kvs)-1].Key)
+		err = s.retry(ctx, func(ctx context.Context) error {
+			_, err := s.client.Delete(ctx, from, clientv3.WithRange(last+"\x00"))
+			return err
+		})
+		if err != nil {
+			return removed, wrap("delete", err)
+		}
+		n := int64(len(resp.Kvs))
+		removed += n
+		if limit > 0 {
+			limit -= n
+		}
+	}
+	return removed, nil
+}
+
+// trimRevocations removes the records whose last certificate has ended; they
+// refuse nothing any more.
+func (s *Store) trimRevocations(ctx context.Context, now time.Time) (removed int64, err error) {
+	all, _, err := s.Revocations.List(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var over []string
+	for id, r := range all {
+		if !r.Record.Until.IsZero() && r.Record.Until.Before(now) {
+			over = append(over, id)
+		}
+	}
+	for len(over) > 0 {
+		batch := over[:min(revokedBatch, len(over))]
+		over = over[len(batch):]
+		_, err := s.Change(ctx, By{Actor: "system:trim"}, "revocation trim", func(tx *Tx) error {
+			for _, id := range batch {
+				if err := absent(Delete(tx, s.Revocations, id)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return removed, err
+		}
+		removed += int64(len(batch))
+	}
+	return removed, nil
+}
+
+// trimOnce forgets what was used once, long after it could be used again.
+func (s *Store) trimOnce(ctx context.Context, now time.Time) (removed int64, err error) {
+	entries, _, err := s.list(ctx, folderPrefix(folderOnce), 0)
+	if err != nil {
+		return 0, wrap("list once", err)
+	}
+	for _, e := range entries {
+		if !usedBefore(e, now.Add(-onceAge)) {
+			continue
+		}
+		err := s.retry(ctx, func(ctx context.Context) error {
+			_, err := s.client.Delete(ctx, e.key)
+			return err
+		})
+		if err != nil {
+			return removed, wrap("delete once", err)
+		}
+		removed++
+	}
+	return removed, nil
+}
