@@ -76,6 +76,9 @@ func (p *Pool) Open(ctx context.Context, key string, h Header) (*Stream, error) 
 		if !lost || ctx.Err() != nil || try == openTries {
 			return st, err
 		}
+		p.mu.Lock()
+		p.hubLocked(key).blame(s, s.Err())
+		p.mu.Unlock()
 	}
 }
 

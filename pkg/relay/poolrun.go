@@ -114,18 +114,23 @@ func (p *Pool) failed(d *dial, err error) {
 	p.settleLocked()
 }
 
-// gone forgets a session. One that ended before the peer said a word counts as a dial that failed:
-// a core that does not want our certificate shows it only then.
+// gone forgets a session.
 func (p *Pool) gone(key string, s *Session, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.keys[key]
 	delete(h.sessions, s)
+	h.blame(s, err)
+	h.changedNow()
+	p.settleLocked()
+}
+
+// blame counts a session that ended before the peer said a word as a dial that failed: a core that
+// does not want our certificate shows it only then.
+func (h *hub) blame(s *Session, err error) {
 	if err != nil && s.frames.Load() == 0 {
 		h.err, h.at = err, time.Now()
 	}
-	h.changedNow()
-	p.settleLocked()
 }
 
 // changedNow wakes those who wait for a session.

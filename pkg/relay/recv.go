@@ -98,14 +98,13 @@ func (q *recvQueue) fail(err error) {
 	notify(q.sig)
 }
 
-// drop frees what is queued and what will come. Bytes handed out by take stay accounted for.
-func (q *recvQueue) drop(held *atomic.Int64) {
+// drop frees what is queued and what will come; reading ends with err. Bytes handed out by take stay
+// accounted for.
+func (q *recvQueue) drop(held *atomic.Int64, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	if q.err == nil {
-		q.err = net.ErrClosed
-	}
+	q.err = err
 	for _, c := range q.chunks {
 		held.Add(-int64(len(c.bytes())))
 		q.win.held -= len(c.bytes())
@@ -197,7 +196,7 @@ func (q *recvQueue) rest(t time.Time, b *budget) {
 
 // retire gives back all that the stream still holds.
 func (q *recvQueue) retire(s *Session) {
-	q.drop(&s.held)
+	q.drop(&s.held, net.ErrClosed)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.win.resize(q.win.initial, &s.budget)

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -80,10 +79,10 @@ func (st *Stream) waitReadable(passed <-chan struct{}) {
 func (st *Stream) WriteTo(w io.Writer) (int64, error) {
 	var n atomic.Int64
 	readErr, writeErr := st.copyTo(w, &n)
-	if readErr == io.EOF {
-		readErr = nil
+	if readErr == nil || readErr == io.EOF {
+		return n.Load(), writeErr
 	}
-	return n.Load(), errors.Join(readErr, writeErr)
+	return n.Load(), readErr
 }
 
 // copyTo does what WriteTo does, counts while it does, and tells the two kinds of error apart. The
@@ -151,7 +150,7 @@ func (st *Stream) Close() error {
 	st.releaseLocked()
 	st.settleLocked()
 	st.s.mu.Unlock()
-	st.recv.drop(&st.s.held)
+	st.recv.drop(&st.s.held, net.ErrClosed)
 	return nil
 }
 
@@ -233,8 +232,7 @@ func (st *Stream) endLocked(err error, cut bool) func() {
 		notify(st.sig)
 	}
 	if cut {
-		st.recv.fail(err)
-		st.recv.drop(&st.s.held)
+		st.recv.drop(&st.s.held, err)
 	}
 	st.retireLocked()
 	if onEnd := st.onEnd; onEnd != nil {

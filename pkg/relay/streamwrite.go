@@ -84,6 +84,8 @@ func (st *Stream) waitTurn(n int) (int, error) {
 
 func (st *Stream) writeErrLocked() error {
 	switch {
+	case st.released:
+		return net.ErrClosed
 	case st.err != nil:
 		return st.err
 	case st.finSent:
