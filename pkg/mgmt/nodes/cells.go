@@ -1,0 +1,79 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/control/controlpb"
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store"
+)
+
+// maxCSR bounds a request for a certificate, in bytes.
+const maxCSR = 16 << 10
+
+// cellTime bounds the signing of one cell certificate.
+const cellTime = 10 * time.Second
+
+// CellSigner signs a cell's wildcard certificate with the cell's own CA; see
+// ca.SignCellLeaf.
+type CellSigner func(certPEM string, keyPEM mesh.Secret, csr []byte, suffix mesh.ServerName, life time.Duration, now time.Time) (chain [][]byte, err error)
+
+// cellRequested answers a core that asks for the certificate clients see. It
+// does not hold up the stream.
+func (s *Service) cellRequested(ctx context.Context, se *session, r *controlpb.CellRequest) {
+	s.hub.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, cellTime)
+		defer cancel()
+		chain, err := s.certifyCell(ctx, se, r)
+		m := &controlpb.CellCertificate{Chain: chain}
+		if err != nil {
+			m.Error = err.Error()
+			s.Log.Warn("cell certificate refused", "node", se.node, "err", err)
+		}
+		if err := se.answer(&controlpb.MgmtMessage{Body: &controlpb.MgmtMessage_CellCertificate{CellCertificate: m}}); err != nil {
+			se.end(err)
+		}
+	})
+}
+
+// certifyCell decides on what the store says now: a core is given a certificate
+// of its own cell and of no other.
+func (s *Service) certifyCell(ctx context.Context, se *session, r *controlpb.CellRequest) ([][]byte, error) {
+	refuse := func(why string, kind error) ([][]byte, error) {
+		return nil, fmt.Errorf("nodes: certify cell %s: %s: %w", mesh.Quotable(r.GetCellId()), why, kind)
+	}
+	if !se.cell.Allow() {
+		return refuse("asked for too often", mesh.ErrUnavailable)
+	}
+	if len(r.GetCsr()) > maxCSR {
+		return refuse("the request is too long", mesh.ErrInvalid)
+	}
+	core, err := s.Store.Cores.Get(ctx, mesh.CoreID(se.peer.ID))
+	if err != nil {
+		return nil, err
+	}
+	if core.Value.Revoked || string(core.Value.Cell) != r.GetCellId() {
+		return refuse("it is not the cell of this core", mesh.ErrDenied)
+	}
+	cell, err := s.Store.Cells.Get(ctx, core.Value.Cell)
+	if err != nil {
+		return nil, err
+	}
+	c := cell.Value
+	if c.Certificate != mesh.CertificatePrivate || c.State == mesh.CellRetired {
+		return refuse("its certificates are not made by a CA of its own, or it is retired", mesh.ErrConflict)
+	}
+	key, err := s.Store.Unseal(store.CellKeyPlace(c.ID), c.CAKey)
+	if err != nil {
+		return nil, err
+	}
+	chain, err := s.SignCell(c.CACert, key, r.GetCsr(), c.Suffix, s.config().CertLife.Of(mesh.RoleCore), time.Now())
+	if err != nil {
+		return nil, err
+	}
+	s.tell(mesh.Event{Type: mesh.EventCellCertificated, Severity: mesh.Info, Object: "cell/" + string(c.ID),
+		Cause: "certificate for *." + string(c.Suffix) + " issued to " + se.node})
+	return chain, nil
+}

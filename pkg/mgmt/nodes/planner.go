@@ -1,0 +1,136 @@
+package nodes
+
+import (
+	"context"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/identity"
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store"
+)
+
+// config is the mesh-wide configuration as last seen.
+func (s *Service) config() mesh.Config {
+	c, _ := s.view.config.Get(store.ConfigKey)
+	return c
+}
+
+// wants is what a node should have now.
+func (s *Service) wants(p identity.Peer) want {
+	w := s.plan.Load().wants(p.Identity)
+	w.revs = s.revs.Load()
+	return w
+}
+
+// planner works out what nodes should have.
+type planner struct {
+	s    *Service
+	seen [3]store.Rev // of the mirrors, when people were read last
+	last people
+}
+
+// pass is one pass of the planner. People are read again only when a mirror
+// says that something about them changed.
+func (p *planner) pass(ctx context.Context, full bool) (time.Time, error) {
+	s := p.s
+	seen := [3]store.Rev{s.view.members.Rev(), s.view.devices.Rev(), s.view.cells.Rev()}
+	if full || seen != p.seen {
+		last, err := readPeople(ctx, s.Store)
+		if err != nil {
+			return time.Time{}, err
+		}
+		p.seen, p.last = seen, last
+	}
+	own := s.own.Load()
+	s.plan.Store(s.plan.Load().next(time.Now(), input{
+		people: p.last, config: s.config(), cores: s.view.cores.All(), own: own.forEgress(),
+	}))
+	for _, se := range s.hub.all() {
+		nudge(se.wake)
+	}
+	return time.Time{}, nil
+}
+
+// ownAddresses are where the mesh itself answers.
+type ownAddresses struct {
+	all   []netip.AddrPort
+	names map[string][]netip.AddrPort // by host:port, so that a name which stops resolving keeps what it had
+}
+
+// resolveOwn is one pass that looks up the addresses of management and of the
+// entries. A changed answer has cores dialled again under the new policy.
+func (s *Service) resolveOwn(ctx context.Context, _ bool) (time.Time, error) {
+	c := s.config()
+	old := s.own.Load()
+	next := &ownAddresses{names: map[string][]netip.AddrPort{}}
+	for _, hostport := range slices.Concat(c.MgmtAddresses, c.EntryAddresses) {
+		some, err := resolve(ctx, s.resolver(), hostport, 0)
+		if err != nil {
+			s.Log.Warn("address of the mesh not resolved", "addr", hostport, "err", err)
+			some = old.of(hostport)
+		}
+		next.names[hostport] = some
+		next.all = append(next.all, some...)
+	}
+	slices.SortFunc(next.all, netip.AddrPort.Compare)
+	next.all = slices.Compact(next.all)
+	if old != nil && slices.Equal(old.all, next.all) {
+		next.all = old.all
+	} else {
+		s.wakes.plan.nudge()
+		for _, se := range s.hub.all() {
+			nudge(se.poke)
+		}
+	}
+	s.own.Store(next)
+	return time.Time{}, nil
+}
+
+func (o *ownAddresses) of(hostport string) []netip.AddrPort {
+	if o == nil {
+		return nil
+	}
+	return o.names[hostport]
+}
+
+// forEgress are the addresses no core lets traffic out to. Loopback is not
+// among them: on another machine it is another machine's, and cores refuse it
+// by themselves.
+func (o *ownAddresses) forEgress() []string {
+	if o == nil {
+		return nil
+	}
+	ips := map[string]bool{}
+	for _, a := range o.all {
+		if !a.Addr().IsLoopback() {
+			ips[a.Addr().String()] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(ips))
+}
+
+func (s *Service) policy() policy {
+	var own []netip.AddrPort
+	if o := s.own.Load(); o != nil {
+		own = o.all
+	}
+	return newPolicy(s.config().AllowedAddresses, own)
+}
+
+func (s *Service) resolver() resolver {
+	if s.Resolver != nil {
+		return s.Resolver
+	}
+	return net.DefaultResolver
+}
+
+func (s *Service) dialer() *net.Dialer {
+	if s.Dialer != nil {
+		return s.Dialer
+	}
+	return &net.Dialer{}
+}

@@ -1,0 +1,102 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshctl/meshctl/pkg/control"
+	"github.com/meshctl/meshctl/pkg/control/controlpb"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// receive takes one message. An error ends the stream.
+func (s *Service) receive(ctx context.Context, se *session, m *controlpb.NodeMessage) error {
+	if err := s.permitted(se, m); err != nil {
+		s.misbehaved(se.peer, err)
+		return err
+	}
+	switch b := m.GetBody().(type) {
+	case *controlpb.NodeMessage_Ping:
+		return se.answer(&controlpb.MgmtMessage{Body: &controlpb.MgmtMessage_Pong{Pong: b.Ping}})
+	case *controlpb.NodeMessage_Ack:
+		return s.acknowledged(se, b.Ack)
+	case *controlpb.NodeMessage_Report:
+		s.reported(se, b.Report)
+	case *controlpb.NodeMessage_ProbeReady:
+		select {
+		case se.ready <- b.ProbeReady.GetNonce():
+		default: // an answer nobody waits for
+		}
+	case *controlpb.NodeMessage_CellRequest:
+		s.cellRequested(ctx, se, b.CellRequest)
+	case *controlpb.NodeMessage_Goodbye:
+		return errParted
+	}
+	return nil
+}
+
+// permitted says whether the node may send m, now and at this size.
+func (s *Service) permitted(se *session, m *controlpb.NodeMessage) error {
+	switch {
+	case m.GetBody() == nil:
+		return nil // of a later version
+	case !control.AllowedFrom(se.peer.Role, m):
+		return fmt.Errorf("nodes: %s sent a message that its role may not send (%s): %w", se.node, kindOf(m), mesh.ErrDenied)
+	case proto.Size(m) > MaxMessage:
+		return fmt.Errorf("nodes: %s sent %d bytes at once, at most %d: %w", se.node, proto.Size(m), MaxMessage, mesh.ErrInvalid)
+	case !se.rate.Allow():
+		return fmt.Errorf("nodes: %s sends more than %v messages a second: %w", se.node, se.rate.Limit(), mesh.ErrUnavailable)
+	}
+	return nil
+}
+
+// kindOf names the message's kind as the protocol does.
+func kindOf(m *controlpb.NodeMessage) string {
+	r := m.ProtoReflect()
+	if f := r.WhichOneof(r.Descriptor().Oneofs().ByName("body")); f != nil {
+		return string(f.Name())
+	}
+	return "unknown"
+}
+
+func (s *Service) acknowledged(se *session, a *controlpb.Ack) error {
+	again, err := se.ack(a)
+	if err == nil && again && !se.resend.Allow() {
+		err = fmt.Errorf("nodes: %s asks to be sent everything anew too often: %w", se.node, mesh.ErrUnavailable)
+	}
+	if err != nil {
+		s.misbehaved(se.peer, err)
+		return err
+	}
+	if a.GetError() != "" {
+		s.tell(mesh.Event{Type: mesh.EventConfigRefused, Severity: mesh.Warning, Object: se.node,
+			Cause:  fmt.Sprintf("revision %d is not in force there: %s", a.GetRevision(), cut(a.GetError(), 500)),
+			Advice: "the node goes on with what ran before; mend what it names, on its machine or in the configuration"})
+	}
+	s.hub.changed(se.node)
+	s.wakes.flush.nudge()
+	return nil
+}
+
+// reported keeps what a report says in memory: counters are no writes.
+func (s *Service) reported(se *session, r *controlpb.Report) {
+	se.mu.Lock()
+	se.streams = max(0, r.GetStreams())
+	se.mu.Unlock()
+	s.usage.add(r.GetUsage(), time.Now())
+	for _, d := range r.GetDials() {
+		if d.GetFailed() > 0 && d.GetSucceeded() == 0 {
+			s.suspect(mesh.CoreID(d.GetCore()))
+		}
+	}
+}
+
+// suspect has a core dialled that entries cannot reach.
+func (s *Service) suspect(id mesh.CoreID) {
+	if se := s.hub.get(string(mesh.RoleCore) + "/" + string(id)); se != nil {
+		nudge(se.poke)
+	}
+}

@@ -1,0 +1,203 @@
+package nodes
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/control/controlpb"
+	"github.com/meshctl/meshctl/pkg/identity"
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store"
+)
+
+// Service implements NodeControl. It serves streams while Run runs, and runs
+// once.
+type Service struct {
+	controlpb.UnimplementedNodeControlServer
+
+	Store       *store.Store
+	Mesh        mesh.ID
+	Server      mesh.ServerID
+	Node        *identity.Node        // dials cores back
+	Revocations *identity.Revocations // this server's own, which Run keeps up to date
+	SignCell    CellSigner
+	Log         *slog.Logger
+	Settings    Settings
+	Resolver    *net.Resolver // of the names that cores advertise; nil: the system's
+	Dialer      *net.Dialer   // of dial-backs; nil: net's defaults
+
+	hub    hub
+	teller teller
+	usage  usage
+
+	// Made by Run before the first stream is let in.
+	times  Settings
+	begun  time.Time
+	view   *view
+	alive  *store.Alive
+	probes chan struct{} // slots for dial-backs
+	wakes  wakes
+
+	revs atomic.Pointer[revset]
+	plan atomic.Pointer[plan]
+	own  atomic.Pointer[ownAddresses]
+}
+
+// wakes are how loops are told that there is something to do.
+type wakes struct{ flush, judge, plan, routes, revoke, resolve, tell signal }
+
+func newWakes() wakes {
+	return wakes{newSignal(), newSignal(), newSignal(), newSignal(), newSignal(), newSignal(), newSignal()}
+}
+
+// Run keeps every node told and the state of nodes true until ctx ends; then it
+// says goodbye to the nodes that are connected and waits for their streams. It
+// calls ready once it knows enough to serve the first stream.
+func (s *Service) Run(ctx context.Context, ready func()) error {
+	s.times, s.begun, s.wakes = s.Settings.withDefaults(), time.Now(), newWakes()
+	s.view = newView(s.Store)
+	s.alive = &store.Alive{Store: s.Store, Server: s.Server}
+	s.probes = make(chan struct{}, probesAtOnce)
+	s.teller.wake = s.wakes.tell
+
+	// Loops outlive the streams, so that the last status of each is written.
+	g, loops := errgroup.WithContext(context.WithoutCancel(ctx))
+	loops, stop := context.WithCancel(loops)
+	defer stop()
+	g.Go(func() error { return s.view.run(loops) })
+	g.Go(func() error { return s.alive.Run(loops) })
+	if err := s.prepare(ctx); err == nil {
+		s.runLoops(loops, g)
+		s.hub.start(s.alive, s.leftOver())
+		ready()
+		<-ctx.Done()
+		s.farewell()
+	}
+	stop()
+	err := g.Wait()
+	s.lastWrites(ctx)
+	return err
+}
+
+// prepare returns when this server knows all that was revoked, and its mirrors
+// are full. It returns an error only when ctx ends first.
+func (s *Service) prepare(ctx context.Context) error {
+	if err := s.view.synced(ctx); err != nil {
+		return err
+	}
+	if _, err := s.distribute(ctx, true); err != nil {
+		s.Log.Error("revocations not applied", "err", err)
+	}
+	_, err := s.resolveOwn(ctx, true)
+	return err
+}
+
+func (s *Service) runLoops(ctx context.Context, g *errgroup.Group) {
+	plans := &planner{s: s}
+	routes := &router{s: s}
+	for _, l := range []loop{
+		{name: "revocations", pass: s.distribute, wake: s.wakes.revoke, every: s.times.Pass},
+		{name: "plan", pass: plans.pass, wake: s.wakes.plan, settle: 10 * time.Millisecond, every: s.times.Pass},
+		{name: "status", pass: s.flushStatus, wake: s.wakes.flush, settle: 10 * time.Millisecond, every: s.times.Seen},
+		{name: "cores", pass: s.judgeCores, wake: s.wakes.judge, settle: 10 * time.Millisecond, every: s.times.Pass},
+		{name: "routes", pass: routes.pass, wake: s.wakes.routes, settle: 10 * time.Millisecond, every: s.times.Pass},
+		{name: "addresses", pass: s.resolveOwn, wake: s.wakes.resolve, settle: time.Second, every: s.times.Pass},
+		{name: "events", pass: s.writeEvents, wake: s.wakes.tell, settle: 10 * time.Millisecond, every: s.times.Pass},
+		{name: "trim", pass: s.trim, wake: newSignal(), every: time.Hour},
+	} {
+		l.log = s.Log
+		g.Go(func() error { l.run(ctx); return nil })
+	}
+	w, v := s.wakes, s.view
+	for m, wake := range map[mirror][]signal{
+		v.revocations: {w.revoke},
+		v.members:     {w.plan, w.routes},
+		v.devices:     {w.plan, w.routes},
+		v.cells:       {w.plan, w.routes},
+		v.cores:       {w.plan, w.routes, w.judge},
+		v.status:      {w.routes},
+		v.config:      {w.plan, w.resolve},
+	} {
+		g.Go(func() error { follow(ctx, m, wake...); return nil })
+	}
+}
+
+// farewell tells every node that this server goes, so that it turns to another
+// at once, and waits until their streams have ended.
+func (s *Service) farewell() {
+	s.hub.stop()
+	gone := make(chan struct{})
+	go func() { s.hub.wg.Wait(); close(gone) }()
+	t := time.NewTimer(s.times.Farewell)
+	defer t.Stop()
+	select {
+	case <-gone:
+		return
+	case <-t.C:
+	}
+	s.hub.cut()
+	<-gone
+}
+
+// leftOver are statuses of nodes that were connected here when this server died
+// without writing that they no longer are.
+func (s *Service) leftOver() []mesh.NodeStatus {
+	var out []mesh.NodeStatus
+	for _, st := range s.view.status.All() {
+		if st.Connected && st.Server == s.Server {
+			st.Connected = false
+			out = append(out, st)
+		}
+	}
+	return out
+}
+
+// lastWrites leaves the state true: who was connected here no longer is.
+func (s *Service) lastWrites(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if _, err := s.flushStatus(ctx, false); err != nil {
+		s.Log.Warn("last status not written", "err", err)
+	}
+	if _, err := s.writeEvents(ctx, false); err != nil {
+		s.Log.Warn("last events not written", "err", err)
+	}
+}
+
+func (s *Service) trim(ctx context.Context, _ bool) (time.Time, error) {
+	n, err := s.Store.Trim(ctx, store.DefaultTrim(), time.Now())
+	if n > 0 {
+		s.Log.Info("old records removed", "count", n)
+	}
+	return time.Time{}, err
+}
+
+// Connected are the nodes whose streams are on this server, by role and id.
+func (s *Service) Connected() []admin.NodeLine {
+	var out []admin.NodeLine
+	for _, se := range s.hub.all() {
+		out = append(out, admin.NodeLine{
+			Node: se.node, Name: s.nameOf(se.peer.Identity), Version: se.hello.GetVersion(),
+			Connected: se.since, Observed: se.observed.String(),
+		})
+	}
+	slices.SortFunc(out, func(a, b admin.NodeLine) int { return strings.Compare(a.Node, b.Node) })
+	return out
+}
+
+func (s *Service) nameOf(id mesh.Identity) string {
+	if id.Role == mesh.RoleCore {
+		c, _ := s.view.cores.Get(mesh.CoreID(id.ID))
+		return c.Name
+	}
+	e, _ := s.view.entries.Get(mesh.EntryID(id.ID))
+	return e.Name
+}

@@ -1,0 +1,144 @@
+package nodes
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/meshctl/meshctl/pkg/control/controlpb"
+	"github.com/meshctl/meshctl/pkg/identity"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// session is one open stream.
+type session struct {
+	node     string // role/id
+	peer     identity.Peer
+	observed netip.AddrPort
+	hello    *controlpb.Hello
+	since    time.Time
+	clockOff time.Duration
+	server   mesh.ServerID
+	egress   mesh.Egress // cores
+
+	end   context.CancelCauseFunc // ends the stream with that cause
+	wake  chan struct{}           // tells the sender to look again
+	poke  chan struct{}           // tells the prober to look again
+	ready chan []byte             // nonces of ProbeReady, for the prober
+
+	rate   *rate.Limiter // of messages
+	resend *rate.Limiter // of requests to be sent everything anew
+	cell   *rate.Limiter // of requests for a cell's certificate
+
+	mu      sync.Mutex // guards what follows
+	out     outbox
+	goodbye string // reason to be sent before the stream ends
+	heard   time.Time
+	streams int64
+	dial    dialState
+}
+
+// dialState is what the dial-back found during this stream.
+type dialState struct {
+	ok      bool
+	failure string
+	addrs   []netip.AddrPort
+}
+
+func newSession(p identity.Peer, observed netip.AddrPort, h *controlpb.Hello, server mesh.ServerID, epoch int64, now time.Time) *session {
+	return &session{
+		node: p.Node(), peer: p, observed: observed, hello: h, since: now, server: server,
+		clockOff: time.Unix(0, h.GetClockUnixNanos()).Sub(now),
+		wake:     make(chan struct{}, 1),
+		poke:     make(chan struct{}, 1),
+		ready:    make(chan []byte, 1),
+		rate:     rate.NewLimiter(20, 200),
+		resend:   rate.NewLimiter(rate.Every(10*time.Second), 10),
+		cell:     rate.NewLimiter(rate.Every(time.Minute), 3),
+		out:      newOutbox(h, epoch),
+		heard:    now,
+	}
+}
+
+// nudge wakes whoever waits on a channel that holds one token.
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// next returns what to send now; last says that nothing may follow.
+func (se *session) next(w want) (m *controlpb.MgmtMessage, last bool) {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	if se.goodbye != "" {
+		return &controlpb.MgmtMessage{Body: &controlpb.MgmtMessage_Goodbye{Goodbye: &controlpb.Goodbye{Reason: se.goodbye}}}, true
+	}
+	return se.out.next(w), false
+}
+
+// answer queues one message.
+func (se *session) answer(m *controlpb.MgmtMessage) error {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	defer nudge(se.wake)
+	return se.out.answer(m)
+}
+
+// leave has the node told why the stream is about to end.
+func (se *session) leave(reason string) {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	se.goodbye = reason
+	nudge(se.wake)
+}
+
+func (se *session) hear(now time.Time) {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	se.heard = now
+}
+
+func (se *session) silent(now time.Time) time.Duration {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	return now.Sub(se.heard)
+}
+
+// ack takes an acknowledgement; see outbox.ack.
+func (se *session) ack(a *controlpb.Ack) (again bool, err error) {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	defer nudge(se.wake)
+	return se.out.ack(a)
+}
+
+// status is what is known of the node now.
+func (se *session) status() mesh.NodeStatus {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	return mesh.NodeStatus{
+		Node: se.node, Server: se.server, Connected: true, LastSeen: se.heard,
+		Observed: se.observed, Version: se.hello.GetVersion(),
+		Instance: se.hello.GetInstance(), Boot: se.hello.GetBoot(), ClockOff: se.clockOff,
+		Streams: se.streams, Failure: se.out.failure(),
+		ConfigRev: se.out.acked.config, RevokedRev: se.out.acked.revs, DevicesRev: se.out.acked.devices,
+	}
+}
+
+// dialled returns what the dial-back found.
+func (se *session) dialled() dialState {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	return se.dial
+}
+
+func (se *session) setDialled(d dialState) {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	se.dial = d
+}

@@ -1,0 +1,84 @@
+package nodes
+
+import (
+	"context"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store"
+)
+
+// view mirrors what the loops decide by.
+type view struct {
+	members     *store.Mirror[mesh.MemberID, mesh.Member]
+	devices     *store.Mirror[mesh.DeviceID, mesh.Device]
+	cells       *store.Mirror[mesh.CellID, mesh.Cell]
+	cores       *store.Mirror[mesh.CoreID, mesh.Core]
+	entries     *store.Mirror[mesh.EntryID, mesh.Entry]
+	revocations *store.Mirror[string, mesh.SignedRevocation]
+	config      *store.Mirror[string, mesh.Config]
+	status      *store.Mirror[string, mesh.NodeStatus]
+	routes      *store.Mirror[mesh.ServerName, mesh.Route]
+	targets     *store.Mirror[string, mesh.Target]
+}
+
+func newView(s *store.Store) *view {
+	return &view{
+		members:     store.NewMirror(s.Members),
+		devices:     store.NewMirror(s.Devices),
+		cells:       store.NewMirror(s.Cells),
+		cores:       store.NewMirror(s.Cores),
+		entries:     store.NewMirror(s.Entries),
+		revocations: store.NewMirror(s.Revocations),
+		config:      store.NewMirror(s.Config),
+		status:      store.NewMirror(s.Status),
+		routes:      store.NewMirror(s.Routes),
+		targets:     store.NewMirror(s.Targets),
+	}
+}
+
+// mirror is what all of them have in common.
+type mirror interface {
+	Run(context.Context) error
+	Synced(context.Context) error
+	Changed() <-chan struct{}
+}
+
+func (v *view) all() []mirror {
+	return []mirror{v.members, v.devices, v.cells, v.cores, v.entries, v.revocations, v.config, v.status, v.routes, v.targets}
+}
+
+// run follows the store until ctx ends.
+func (v *view) run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, m := range v.all() {
+		g.Go(func() error { return m.Run(ctx) })
+	}
+	return g.Wait()
+}
+
+// synced waits until everything has been listed once.
+func (v *view) synced(ctx context.Context) error {
+	for _, m := range v.all() {
+		if err := m.Synced(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow nudges at every change of m until ctx ends.
+func follow(ctx context.Context, m mirror, wake ...signal) {
+	for {
+		changed := m.Changed()
+		for _, w := range wake {
+			w.nudge()
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
