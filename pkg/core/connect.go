@@ -1,0 +1,81 @@
+package core
+
+import (
+	"bufio"
+	"crypto/tls"
+	"net"
+	"net/http"
+
+	"github.com/meshctl/meshctl/pkg/relay"
+)
+
+// established answers a CONNECT (RFC 9110, 9.3.6); no header and no body may
+// follow that a client could take for the destination's bytes.
+const established = "HTTP/1.1 200 Connection established\r\n\r\n"
+
+// connect opens a tunnel and stays until it ends.
+func (h *handler) connect(w http.ResponseWriter, r *http.Request) {
+	to, err := parseDestination(r.URL.Host)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	dst, err := h.dialer.dial(r.Context(), to)
+	h.metrics.dialled(err)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	client, buf, err := hijack(w)
+	if err != nil {
+		_ = dst.Close() // nothing was sent on it
+		h.log.Debug("tunnel not opened", "err", err)
+		return
+	}
+	// Join closes what it resets or ends; the stream's owner waits for this.
+	defer client.Close()
+	if err := begin(client, dst, buf); err != nil {
+		_ = dst.Close() // the client is gone
+		return
+	}
+	// The bytes are counted at the stream, as the client sent them, and the
+	// end of the lease resets the stream, which ends the tunnel.
+	relay.Join(r.Context(), client, dst, nil)
+}
+
+func hijack(w http.ResponseWriter) (*tls.Conn, *bufio.Reader, error) {
+	c, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	t, ok := c.(*tls.Conn)
+	if !ok {
+		return nil, nil, net.ErrClosed
+	}
+	return t, rw.Reader, nil
+}
+
+// begin tells the client that the tunnel is open and passes on what it sent
+// without waiting for that.
+func begin(client, dst net.Conn, buf *bufio.Reader) error {
+	if _, err := client.Write([]byte(established)); err != nil {
+		return err
+	}
+	early, err := buf.Peek(buf.Buffered())
+	if err != nil {
+		return err
+	}
+	_, err = dst.Write(early)
+	return err
+}
+
+// closeTunnel answers a CONNECT to the hidden host by whoever has credentials:
+// the browser has learned that they are right, and there is nothing to see.
+func closeTunnel(w http.ResponseWriter) {
+	c, _, err := hijack(w)
+	if err != nil {
+		return // the client is gone
+	}
+	defer c.Close()
+	_, _ = c.Write([]byte(established)) // the connection ends either way
+}

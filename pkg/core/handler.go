@@ -1,0 +1,158 @@
+package core
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// handler decides what each request inside a client's TLS gets.
+type handler struct {
+	devices  *devices
+	dialer   *dialer
+	plain    *httputil.ReverseProxy
+	fallback http.Handler
+	metrics  *metrics
+	log      *slog.Logger
+}
+
+func newHandler(t *devices, d *dialer, fallback http.Handler, lim Limits, m *metrics, log *slog.Logger) *handler {
+	h := &handler{devices: t, dialer: d, fallback: fallback, metrics: m, log: log}
+	h.plain = &httputil.ReverseProxy{
+		// The request names its origin itself; its query passes as it is.
+		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.RawQuery = r.In.URL.RawQuery },
+		Transport: &http.Transport{
+			DialContext:            h.dialHTTP,
+			DisableCompression:     true, // bytes pass as they are
+			DisableKeepAlives:      true, // origins must not see two devices on one connection
+			ResponseHeaderTimeout:  lim.ResponseTime,
+			MaxResponseHeaderBytes: int64(lim.HeaderBytes),
+		},
+		FlushInterval: -1,
+		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, err error) { refuse(w, err) },
+		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	return h
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l, ok := r.Context().Value(leaseKey{}).(*lease)
+	if !ok {
+		h.fallback.ServeHTTP(w, r)
+		return
+	}
+	// The row as it is now: the secret may have changed since the stream began.
+	d, known := h.devices.get(l.device.ID)
+	authorized := known && authorized(r.Header, d)
+	hidden := r.Method == http.MethodConnect && isHidden(r.URL.Host, d)
+	switch {
+	case authorized && hidden:
+		h.count("hidden")
+		closeTunnel(w)
+	case authorized && r.Method == http.MethodConnect:
+		h.count("connect")
+		h.connect(w, r)
+	case authorized && r.URL.IsAbs():
+		h.count("plain")
+		h.forwardPlain(w, r)
+	case hidden:
+		h.count("challenge")
+		w.Header().Set("Proxy-Authenticate", `Basic realm="Restricted"`)
+		http.Error(w, "407 Proxy Authentication Required", http.StatusProxyAuthRequired)
+	default:
+		h.count("fallback")
+		r.Header.Del("Proxy-Authorization")
+		h.fallback.ServeHTTP(w, r)
+	}
+}
+
+func (h *handler) count(kind string) { h.metrics.requests.WithLabelValues(kind).Inc() }
+
+// authorized says whether the one Proxy-Authorization header is Basic with the
+// device's id and secret. Wrong and absent are the same; the comparison takes
+// the same time for both halves.
+func authorized(hd http.Header, d mesh.ServedDevice) bool {
+	values := hd.Values("Proxy-Authorization")
+	if len(values) != 1 {
+		return false
+	}
+	scheme, text, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "Basic") {
+		return false
+	}
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+	if err != nil {
+		return false
+	}
+	user, secret, _ := strings.Cut(string(raw), ":")
+	same := subtle.ConstantTimeCompare([]byte(user), []byte(d.ID)) == 1
+	return d.Verifiers.CheckHTTP(d.ID, mesh.Secret(secret)) && same
+}
+
+// isHidden says whether a CONNECT target is the device's hidden host, on
+// whatever port.
+func isHidden(target string, d mesh.ServedDevice) bool {
+	host, _, err := net.SplitHostPort(target)
+	if err != nil {
+		host = target
+	}
+	n, err := mesh.ParseServerName(host)
+	return err == nil && d.HiddenHost != "" && n == d.HiddenHost
+}
+
+// forwardPlain passes one request in absolute form to its origin. Credentials
+// and other hop-by-hop headers stay here, and nothing tells of the proxy.
+func (h *handler) forwardPlain(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Scheme != "http" || r.URL.Host == "" || r.URL.User != nil {
+		http.Error(w, "only http:// URLs; use CONNECT for others", http.StatusBadRequest)
+		return
+	}
+	h.plain.ServeHTTP(w, r)
+}
+
+// dialHTTP is how the plain proxy reaches origins.
+func (h *handler) dialHTTP(ctx context.Context, _, address string) (net.Conn, error) {
+	to, err := parseDestination(address)
+	if err != nil {
+		return nil, err
+	}
+	c, err := h.dialer.dial(ctx, to)
+	h.metrics.dialled(err)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// refuse answers an authorized client whose destination cannot be had.
+func refuse(w http.ResponseWriter, err error) {
+	status, text := http.StatusBadGateway, "the destination cannot be reached"
+	switch {
+	case errors.Is(err, mesh.ErrInvalid):
+		status, text = http.StatusBadRequest, "the destination is not host:port"
+	case errors.Is(err, mesh.ErrDenied):
+		status, text = http.StatusForbidden, "the destination is not allowed here: "+reason(err)
+	case isTimeout(err):
+		status, text = http.StatusGatewayTimeout, "the destination did not answer in time"
+	}
+	http.Error(w, text, status)
+}
+
+// reason is the first line of err: a name may have many addresses.
+func reason(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return mesh.Quotable(line)
+}
+
+func isTimeout(err error) bool {
+	ne, ok := errors.AsType[net.Error](err)
+	return errors.Is(err, context.DeadlineExceeded) || ok && ne.Timeout()
+}

@@ -1,0 +1,205 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/control"
+	"github.com/meshctl/meshctl/pkg/control/controlpb"
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/relay"
+)
+
+var (
+	_ control.RoleHandler = (*Server)(nil)
+	_ control.Restorer    = (*Server)(nil)
+	_ control.Attendant   = (*Server)(nil)
+)
+
+// States a core reports.
+const (
+	StateReady         = "ready"
+	StateDraining      = "draining"
+	StateStopping      = "stopping"
+	StateUnconfigured  = "unconfigured"
+	StateUncertificate = "no-certificate" // of its cell
+)
+
+// applied is the configuration of management that runs.
+type applied struct {
+	suffix mesh.ServerName
+	drain  bool
+}
+
+// Hello implements control.RoleHandler.
+func (s *Server) Hello(h *controlpb.Hello) {
+	s.devices.restart()
+	s.cell.restart()
+	suffix, notAfter := s.cell.describe()
+	h.DevicesRevision = s.devices.held()
+	h.Advertise = s.cfg.Advertise
+	h.RelayPort = s.port.Load()
+	h.RelayProtocols = []string{relay.ALPN}
+	h.Egress = &controlpb.Egress{Kind: s.cfg.Egress.Kind, Forward: s.cfg.Egress.Forward}
+	for _, p := range s.cfg.Egress.Allow {
+		h.Egress.Allow = append(h.Egress.Allow, p.String())
+	}
+	if suffix != "" {
+		h.CellSuffix, h.CellNotAfterUnix = string(suffix), notAfter.Unix()
+	}
+}
+
+// ApplyConfig implements control.RoleHandler.
+func (s *Server) ApplyConfig(_ context.Context, c *controlpb.Config) error {
+	suffix, err := mesh.ParseServerName(c.GetCellSuffix())
+	if err != nil {
+		return fmt.Errorf("core: configuration: the cell's suffix: %w", err)
+	}
+	want := suffix
+	if s.cfg.Egress.Kind != EgressProxy {
+		want = "" // the client's TLS does not end here
+	} else if k := mesh.CellCertificate(c.GetCellCertificate()); k != mesh.CertificatePrivate && k != "" {
+		return fmt.Errorf("core: configuration: cell certificate %q: this version has only %s: %w", mesh.Quotable(string(k)), mesh.CertificatePrivate, mesh.ErrInvalid)
+	}
+	s.dialer.policy.Store(s.policyOf(c.GetMeshAddresses()))
+	s.applied.Store(&applied{suffix: suffix, drain: c.GetDrain()})
+	if !c.GetDrain() {
+		s.drained.Store(false) // a newer word than the Drain before it
+	}
+	s.cell.want(want, c.GetCellId())
+	s.tell()
+	return nil
+}
+
+func (s *Server) policyOf(meshAddrs []string) *policy {
+	return &policy{
+		allow:     s.cfg.Egress.Allow,
+		denyPorts: s.cfg.Egress.DenyPorts,
+		mesh:      parseMeshAddresses(append(meshAddrs, s.cfg.Advertise...)),
+		own:       ownAddresses,
+		relay:     func() uint16 { return uint16(s.port.Load()) },
+	}
+}
+
+// Handle implements control.RoleHandler.
+func (s *Server) Handle(_ context.Context, m *controlpb.MgmtMessage, send control.Send) error {
+	switch b := m.GetBody().(type) {
+	case *controlpb.MgmtMessage_Devices:
+		return s.takeDevices(b.Devices, send)
+	case *controlpb.MgmtMessage_Probe:
+		if err := s.probes.add(b.Probe.GetNonce(), time.Now()); err != nil {
+			return err
+		}
+		return send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_ProbeReady{ProbeReady: &controlpb.ProbeReady{Nonce: b.Probe.GetNonce()}}})
+	case *controlpb.MgmtMessage_CellCertificate:
+		s.takeCell(b.CellCertificate)
+	case *controlpb.MgmtMessage_Drain:
+		s.drained.Store(true)
+		s.Log.Info("core drained", "reason", mesh.Quotable(b.Drain.GetReason()))
+		s.tell()
+	}
+	return nil
+}
+
+// takeDevices acknowledges a table only once it is in force.
+func (s *Server) takeDevices(m *controlpb.Devices, send control.Send) error {
+	err := s.devices.apply(m)
+	switch {
+	case errors.Is(err, errPart):
+		return nil
+	case errors.Is(err, errBase):
+		return send(control.AckMessage(controlpb.Ack_KIND_DEVICES, 0, nil))
+	case err != nil:
+		s.Log.Error("device table refused", "revision", m.GetRevision(), "err", err)
+		return send(control.AckMessage(controlpb.Ack_KIND_DEVICES, m.GetRevision(), err))
+	}
+	if err := s.devices.save(); err != nil {
+		s.Log.Error("device table in force but not stored", "revision", m.GetRevision(), "err", err)
+	}
+	return send(control.AckMessage(controlpb.Ack_KIND_DEVICES, m.GetRevision(), nil))
+}
+
+func (s *Server) takeCell(m *controlpb.CellCertificate) {
+	if err := s.cell.answer(m, time.Now()); err != nil {
+		s.Log.Error("cell certificate not taken", "err", err)
+		return
+	}
+	suffix, notAfter := s.cell.describe()
+	s.Log.Info("cell certificate taken", "suffix", suffix, "until", notAfter)
+	s.tell()
+}
+
+// Report implements control.RoleHandler.
+func (s *Server) Report() *controlpb.Report {
+	_, streams := s.devices.count()
+	return &controlpb.Report{State: s.state(), Streams: int64(streams), Usage: s.devices.take()}
+}
+
+// Unsent implements control.Restorer.
+func (s *Server) Unsent(r *controlpb.Report) { s.devices.unsent(r.GetUsage()) }
+
+// Attend implements control.Attendant: it asks for the cell's certificate when
+// there is none, when the suffix changes, and from two thirds of its life on.
+func (s *Server) Attend(ctx context.Context, send control.Send) error {
+	for {
+		req, wait, err := s.cell.due(time.Now())
+		if err != nil {
+			return err
+		}
+		if req != nil {
+			if err := send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_CellRequest{CellRequest: req}}); err != nil {
+				return err
+			}
+		}
+		again := time.NewTimer(wait)
+		select {
+		case <-again.C:
+		case <-s.cell.changed:
+		case <-ctx.Done():
+		}
+		again.Stop()
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+func (s *Server) state() string {
+	c := s.applied.Load()
+	switch {
+	case s.stopping.Load():
+		return StateStopping
+	case c == nil:
+		return StateUnconfigured
+	case c.drain || s.drained.Load():
+		return StateDraining
+	case s.cfg.Egress.Kind == EgressProxy && s.cell.certificate(time.Now()) == nil:
+		return StateUncertificate
+	}
+	return StateReady
+}
+
+// Ready returns nil when the core takes streams, and otherwise why not. It is
+// for a readiness check.
+func (s *Server) Ready(context.Context) error {
+	if st := s.state(); st != StateReady {
+		return fmt.Errorf("core: %s: %w", st, mesh.ErrUnavailable)
+	}
+	if s.port.Load() == 0 {
+		return fmt.Errorf("core: the relay port is not open: %w", mesh.ErrUnavailable)
+	}
+	return nil
+}
+
+// Changed wakes whoever reports: the state is another. It is for
+// control.PhoneHome.
+func (s *Server) Changed() <-chan struct{} { return s.changed }
+
+func (s *Server) tell() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,106 @@
+package core
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/relay"
+)
+
+// egress lets one admitted stream out. Exactly one of accept and refuse of in
+// is called; serve returns when the stream is over.
+type egress interface {
+	serve(ctx context.Context, in *relay.Incoming, l *lease) *refusal
+	// run does what all streams share, until ctx ends.
+	run(ctx context.Context) error
+}
+
+// stream takes one stream from offer to end.
+func (s *Server) stream(ctx context.Context, in *relay.Incoming) {
+	h := in.Header()
+	ctx, l, no := s.admit(ctx, h)
+	if no == nil {
+		began := time.Now()
+		no = s.egress.serve(ctx, in, l)
+		s.devices.release(l)
+		s.Log.Debug("stream ended", "device", h.Device, "trace", h.Trace, "took", time.Since(began),
+			"up", l.meter.Up.Load(), "down", l.meter.Down.Load())
+	}
+	if no == nil {
+		return
+	}
+	s.metrics.refused.WithLabelValues(no.code.String()).Inc()
+	s.Log.Debug("stream refused", "device", h.Device, "trace", h.Trace, "code", no.code.String(), "reason", no.text)
+	if err := in.Refuse(no.code, no.retryable, no.text); err != nil {
+		s.Log.Debug("refusal not sent", "trace", h.Trace, "err", err)
+	}
+}
+
+// admit checks the entry's claims about a stream.
+func (s *Server) admit(ctx context.Context, h relay.Header) (context.Context, *lease, *refusal) {
+	no := func(code relay.Code, retryable bool, text string) (context.Context, *lease, *refusal) {
+		return nil, nil, &refusal{code, retryable, text}
+	}
+	c := s.applied.Load()
+	switch {
+	case s.stopping.Load():
+		return no(relay.CodeDraining, true, "the core is stopping")
+	case c == nil:
+		return no(relay.CodeInternal, true, "the core has no configuration yet")
+	case c.drain || s.drained.Load():
+		return no(relay.CodeDraining, true, "the core is drained")
+	}
+	name, err := mesh.ParseServerName(h.ServerName)
+	if err != nil {
+		return no(relay.CodeBadHeader, false, "not a server name")
+	}
+	if !name.Under(c.suffix) {
+		return no(relay.CodeUnknownDevice, true, "not a name of this core's cell")
+	}
+	return s.devices.admit(ctx, mesh.DeviceID(h.Device), name, time.Now())
+}
+
+// metered is the client's end of a stream with its bytes counted.
+type metered struct {
+	net.Conn // a *relay.Stream
+	lease    *lease
+	once     sync.Once
+	closed   chan struct{}
+}
+
+func meter(st net.Conn, l *lease) *metered {
+	return &metered{Conn: st, lease: l, closed: make(chan struct{})}
+}
+
+func (m *metered) Read(b []byte) (int, error) {
+	n, err := m.Conn.Read(b)
+	m.lease.meter.Up.Add(int64(n))
+	return n, err
+}
+
+func (m *metered) Write(b []byte) (int, error) {
+	n, err := m.Conn.Write(b)
+	m.lease.meter.Down.Add(int64(n))
+	return n, err
+}
+
+// Close closes the stream and tells who waits for its end.
+func (m *metered) Close() error {
+	err := m.Conn.Close()
+	m.once.Do(func() { close(m.closed) })
+	return err
+}
+
+// NetConn lets relay.Join reset the stream itself.
+func (m *metered) NetConn() net.Conn { return m.Conn }
+
+// resetCode is what the end of ctx tells a stream.
+func resetCode(ctx context.Context) relay.Code {
+	if e, ok := context.Cause(ctx).(*relay.ResetError); ok {
+		return e.Code
+	}
+	return relay.CodeGoingAway
+}
