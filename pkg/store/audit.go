@@ -34,6 +34,9 @@ func (tx *Tx) audit(rec mesh.AuditRecord) error {
 			rec.Changes = append(rec.Changes, c)
 		}
 	}
+	for _, object := range tx.seen {
+		rec.Changes = append(rec.Changes, mesh.Change{Object: object})
+	}
 	data, err := codec.Encode(rec)
 	if err != nil {
 		return fmt.Errorf("store: record change: %w", err)
@@ -45,6 +48,17 @@ func (tx *Tx) audit(rec mesh.AuditRecord) error {
 	tx.reads[key] = entry{key: key}
 	tx.must[key] = true // absent: the transaction can be made once
 	tx.put(key, data, nil)
+	return nil
+}
+
+// Accessed puts object (kind/id) into the audit record although it stays as it
+// is: who reads a secret is on record too. The record is then written even if
+// nothing else is.
+func (tx *Tx) Accessed(object string) error {
+	if tx.mode != auditing {
+		return fmt.Errorf("store: record access to %s: use Change: %w", object, mesh.ErrInvalid)
+	}
+	tx.seen = append(tx.seen, object)
 	return nil
 }
 

@@ -84,7 +84,7 @@ func (s *Store) attempt(ctx context.Context, tx *Tx, audit *mesh.AuditRecord, f 
 	if err := f(tx); err != nil {
 		return 0, err
 	}
-	if len(tx.ops()) == 0 {
+	if len(tx.ops()) == 0 && len(tx.seen) == 0 {
 		return tx.rev, nil
 	}
 	if audit != nil {

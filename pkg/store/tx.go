@@ -43,6 +43,7 @@ type Tx struct {
 	writes map[string]write
 	must   map[string]bool // keys to compare
 	routes *planner        // decoded cores and acknowledgements, made when asked for
+	seen   []string        // objects that Accessed named
 }
 
 type mode int
