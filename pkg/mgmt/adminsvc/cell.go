@@ -1,0 +1,206 @@
+package adminsvc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/ca"
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store"
+)
+
+func (s *Service) cellList(ctx context.Context, req admin.Page) (admin.List[admin.CellView], error) {
+	u, err := s.usage(ctx)
+	if err != nil {
+		return admin.List[admin.CellView]{}, err
+	}
+	return list(ctx, req, s.Store.Cells.Page, func(_ string, c mesh.Cell) (admin.CellView, bool) {
+		return u.cell(c), true
+	})
+}
+
+func (s *Service) cellGet(ctx context.Context, req admin.Ref) (admin.CellView, error) {
+	c, err := s.Store.Cells.Lookup(ctx, req.Ref)
+	if err != nil {
+		return admin.CellView{}, err
+	}
+	return s.cellView(ctx, c)
+}
+
+func (s *Service) cellView(ctx context.Context, c mesh.Cell) (admin.CellView, error) {
+	u, err := s.usage(ctx)
+	return u.cell(c), err
+}
+
+func (s *Service) cellAdd(ctx context.Context, req admin.CellAddRequest) (admin.CellView, error) {
+	c, err := s.newCell(req)
+	if err != nil {
+		return admin.CellView{}, err
+	}
+	err = s.change(ctx, "cell.add", func(tx *store.Tx) error {
+		var err error
+		if c.Fallback, err = s.fallback(tx, c.ID, req.Fallback); err != nil {
+			return err
+		}
+		return store.Create(tx, s.Store.Cells, c.ID, c)
+	})
+	if err != nil {
+		return admin.CellView{}, err
+	}
+	return s.cellView(ctx, c)
+}
+
+// newCell makes what does not depend on the store's state, the authority of a
+// private cell included.
+func (s *Service) newCell(req admin.CellAddRequest) (mesh.Cell, error) {
+	if err := mesh.CheckName(req.Name); err != nil {
+		return mesh.Cell{}, err
+	}
+	suffix, err := mesh.ParseServerName(req.Suffix)
+	if err != nil {
+		return mesh.Cell{}, err
+	}
+	if _, err := suffix.Child(mesh.NewLabel()); err != nil {
+		return mesh.Cell{}, fmt.Errorf("admin: suffix %s leaves no room for a device's label: %w", suffix, err)
+	}
+	c := mesh.Cell{
+		ID: mesh.NewCellID(), Name: req.Name, Suffix: suffix, State: mesh.CellActive,
+		Certificate: req.Certificate, ForwardClientAddress: req.ForwardClientAddress, Created: s.now(),
+	}
+	switch req.Certificate {
+	case "", mesh.CertificatePrivate:
+		c.Certificate = mesh.CertificatePrivate
+		return c, s.giveCA(&c)
+	case mesh.CertificatePublic:
+		return c, nil
+	}
+	return c, fmt.Errorf("admin: certificate %q: want private or public: %w", mesh.Quotable(string(req.Certificate)), mesh.ErrInvalid)
+}
+
+func (s *Service) giveCA(c *mesh.Cell) error {
+	make := s.NewCellCA
+	if make == nil {
+		make = ca.NewCellCA
+	}
+	cert, key, err := make(c.Suffix, c.Created)
+	if err != nil {
+		return err
+	}
+	c.CACert = cert
+	c.CAKey, err = s.Store.Seal(store.CellKeyPlace(c.ID), key)
+	return err
+}
+
+// fallback turns the names of cells into ids. self may not be among them.
+func (s *Service) fallback(tx *store.Tx, self mesh.CellID, refs []string) ([]mesh.CellID, error) {
+	var out []mesh.CellID
+	for _, ref := range refs {
+		c, err := store.Lookup(tx, s.Store.Cells, ref)
+		switch {
+		case err != nil:
+			return nil, err
+		case c.ID == self:
+			return nil, fmt.Errorf("admin: cell %s cannot be its own fallback: %w", c.Name, mesh.ErrInvalid)
+		case slices.Contains(out, c.ID):
+			return nil, fmt.Errorf("admin: fallback %s is named twice: %w", c.Name, mesh.ErrInvalid)
+		}
+		out = append(out, c.ID)
+	}
+	return out, nil
+}
+
+func (s *Service) cellSet(ctx context.Context, req admin.CellSetRequest) (admin.CellView, error) {
+	var out mesh.Cell
+	err := s.change(ctx, "cell.set", func(tx *store.Tx) error {
+		c, err := store.Lookup(tx, s.Store.Cells, req.Ref)
+		if err != nil {
+			return err
+		}
+		err = store.Update(tx, s.Store.Cells, c.ID, func(c *mesh.Cell) error {
+			err := s.setCell(tx, c, req)
+			out = *c
+			return err
+		})
+		if err != nil || req.State == nil && req.ForwardClientAddress == nil {
+			return err
+		}
+		return s.syncCell(tx, c.ID)
+	})
+	if err != nil {
+		return admin.CellView{}, err
+	}
+	return s.cellView(ctx, out)
+}
+
+func (s *Service) setCell(tx *store.Tx, c *mesh.Cell, req admin.CellSetRequest) error {
+	if req.Name != nil {
+		if err := mesh.CheckName(*req.Name); err != nil {
+			return err
+		}
+		c.Name = *req.Name
+	}
+	if req.Fallback != nil {
+		var err error
+		if c.Fallback, err = s.fallback(tx, c.ID, *req.Fallback); err != nil {
+			return err
+		}
+	}
+	if req.ForwardClientAddress != nil {
+		c.ForwardClientAddress = *req.ForwardClientAddress
+	}
+	if req.State == nil || *req.State == c.State {
+		return nil
+	}
+	switch *req.State {
+	case mesh.CellActive, mesh.CellCompromised, mesh.CellRetired:
+	default:
+		return fmt.Errorf("admin: cell state %q: want active, compromised or retired: %w", mesh.Quotable(string(*req.State)), mesh.ErrInvalid)
+	}
+	if c.State == mesh.CellRetired {
+		return fmt.Errorf("admin: cell %s is retired, which is final: %w", c.Name, mesh.ErrConflict)
+	}
+	c.State = *req.State
+	return nil
+}
+
+func (s *Service) cellRemove(ctx context.Context, req admin.Ref) (admin.None, error) {
+	return admin.None{}, s.change(ctx, "cell.remove", func(tx *store.Tx) error {
+		c, err := store.Lookup(tx, s.Store.Cells, req.Ref)
+		if err != nil {
+			return err
+		}
+		u, err := s.usageIn(tx)
+		if err != nil {
+			return err
+		}
+		v := u.cell(c)
+		if v.Cores > 0 || v.Devices > 0 {
+			return mesh.WithHint(
+				fmt.Errorf("admin: cell %s has %s and %s: %w", c.Name, some(v.Cores, "core"), some(v.Devices, "device"), mesh.ErrConflict),
+				"remove its cores and move its devices first (meshctl admin device set DEVICE --cell OTHER), or retire the cell")
+		}
+		for _, other := range u.cells {
+			if slices.Contains(other.Fallback, c.ID) {
+				return mesh.WithHint(fmt.Errorf("admin: cell %s is a fallback of %s: %w", c.Name, other.Name, mesh.ErrConflict),
+					"change that first: meshctl admin cell set "+string(other.ID)+" --fallback …")
+			}
+		}
+		if err := s.noToken(tx, func(t mesh.Token) bool { return t.Cell == c.ID }, "cell "+c.Name); err != nil {
+			return err
+		}
+		return store.Delete(tx, s.Store.Cells, c.ID)
+	})
+}
+
+func (s *Service) cellCAOf(ctx context.Context, req admin.Ref) (admin.CellCA, error) {
+	c, err := s.Store.Cells.Lookup(ctx, req.Ref)
+	if err != nil {
+		return admin.CellCA{}, err
+	}
+	if c.CACert == "" {
+		return admin.CellCA{}, fmt.Errorf("admin: cell %s has a public certificate and no authority of its own: %w", c.Name, mesh.ErrNotFound)
+	}
+	return admin.CellCA{Cell: c.ID, PEM: c.CACert}, nil
+}

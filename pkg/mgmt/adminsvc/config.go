@@ -1,0 +1,190 @@
+package adminsvc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store"
+)
+
+const (
+	maxPatch     = 64 << 10
+	maxAddresses = 16 // as many as a join token holds
+)
+
+func (s *Service) configGet(ctx context.Context, _ admin.None) (mesh.Config, error) {
+	it, err := s.Store.Config.Get(ctx, store.ConfigKey)
+	return it.Value, err
+}
+
+func (s *Service) configSet(ctx context.Context, req admin.ConfigSetRequest) (mesh.Config, error) {
+	patch, err := readPatch(req.Patch)
+	if err != nil {
+		return mesh.Config{}, err
+	}
+	var out mesh.Config
+	err = s.change(ctx, "config.set", func(tx *store.Tx) error {
+		return store.Update(tx, s.Store.Config, store.ConfigKey, func(c *mesh.Config) error {
+			next, err := patched(*c, patch)
+			if err != nil {
+				return err
+			}
+			if next.Epoch != c.Epoch {
+				return fmt.Errorf("admin: config: epoch rises when state is restored from a backup and is not set by hand: %w", mesh.ErrInvalid)
+			}
+			*c, out = next, next
+			return nil
+		})
+	})
+	return out, err
+}
+
+// readPatch decodes a merge patch and refuses members the configuration does
+// not have.
+func readPatch(text []byte) (map[string]any, error) {
+	if len(text) > maxPatch {
+		return nil, fmt.Errorf("admin: config: patch of %d bytes: want at most %d: %w", len(text), maxPatch, mesh.ErrInvalid)
+	}
+	var patch map[string]any
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if err := dec.Decode(&patch); err != nil || patch == nil || dec.More() {
+		return nil, fmt.Errorf("admin: config: the patch is not one JSON object: %w", mesh.ErrInvalid)
+	}
+	return patch, checkMembers("", patch, reflect.TypeFor[mesh.Config]())
+}
+
+func checkMembers(path string, patch map[string]any, t reflect.Type) error {
+	known := members(t)
+	for k, v := range patch {
+		ft, ok := known[k]
+		if !ok {
+			err := fmt.Errorf("admin: config: unknown setting %q: %w", mesh.Quotable(path+k), mesh.ErrInvalid)
+			return mesh.WithHint(err, "did you mean "+nearest(k, known, path)+"?")
+		}
+		if sub, ok := v.(map[string]any); ok && ft.Kind() == reflect.Struct {
+			if err := checkMembers(path+k+".", sub, ft); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// members are the JSON names of a struct's fields.
+func members(t reflect.Type) map[string]reflect.Type {
+	out := make(map[string]reflect.Type)
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		out[name] = t.Field(i).Type
+	}
+	return out
+}
+
+// patched applies a merge patch (RFC 7396) and checks the outcome.
+func patched(c mesh.Config, patch map[string]any) (mesh.Config, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return c, fmt.Errorf("admin: config: %w", err)
+	}
+	var doc map[string]any
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if err := dec.Decode(&doc); err != nil {
+		return c, fmt.Errorf("admin: config: %w", err)
+	}
+	if text, err = json.Marshal(merge(doc, patch)); err != nil {
+		return c, fmt.Errorf("admin: config: %w", err)
+	}
+	var next mesh.Config
+	if err := json.Unmarshal(text, &next); err != nil {
+		return c, fmt.Errorf("admin: config: %v: %w", err, mesh.ErrInvalid)
+	}
+	return next, validate(next)
+}
+
+// merge is MergePatch of RFC 7396, section 2.
+func merge(target any, patch any) any {
+	p, ok := patch.(map[string]any)
+	if !ok {
+		return patch
+	}
+	t, ok := target.(map[string]any)
+	if !ok {
+		t = make(map[string]any)
+	}
+	for k, v := range p {
+		if v == nil {
+			delete(t, k)
+			continue
+		}
+		t[k] = merge(t[k], v)
+	}
+	return t
+}
+
+// validate adds to the configuration's own rules that addresses can be dialled.
+func validate(c mesh.Config) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if len(c.MgmtAddresses) == 0 {
+		return fmt.Errorf("admin: config: mgmtAddresses is empty: no node could join or come back: %w", mesh.ErrInvalid)
+	}
+	for name, list := range map[string][]string{"mgmtAddresses": c.MgmtAddresses, "entryAddresses": c.EntryAddresses} {
+		if len(list) > maxAddresses {
+			return fmt.Errorf("admin: config: %s has %d addresses: want at most %d: %w", name, len(list), maxAddresses, mesh.ErrInvalid)
+		}
+		for _, a := range list {
+			host, port, err := net.SplitHostPort(a)
+			if _, bad := net.LookupPort("tcp", port); err != nil || bad != nil || host == "" {
+				return fmt.Errorf("admin: config: %s: %q: want host:port: %w", name, mesh.Quotable(a), mesh.ErrInvalid)
+			}
+		}
+	}
+	return nil
+}
+
+// nearest is the known member with the least edit distance to key.
+func nearest(key string, known map[string]reflect.Type, path string) string {
+	best, least := "", -1
+	for k := range known {
+		d := distance(strings.ToLower(key), strings.ToLower(k))
+		if least < 0 || d < least || d == least && k < best {
+			best, least = k, d
+		}
+	}
+	return path + best
+}
+
+// distance is Levenshtein's, in one row.
+func distance(a, b string) int {
+	row := slices.Collect(func(yield func(int) bool) {
+		for j := range len(b) + 1 {
+			if !yield(j) {
+				return
+			}
+		}
+	})
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diag
+			if a[i] != b[j] {
+				cost++
+			}
+			diag = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diag+1)
+		}
+	}
+	return row[len(b)]
+}

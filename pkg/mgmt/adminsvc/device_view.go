@@ -1,0 +1,206 @@
+package adminsvc
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store"
+)
+
+func (s *Service) deviceList(ctx context.Context, req admin.DeviceListRequest) (admin.List[admin.DeviceView], error) {
+	var member mesh.MemberID
+	var cell mesh.CellID
+	if req.Member != "" {
+		m, err := s.Store.Members.Lookup(ctx, req.Member)
+		if err != nil {
+			return admin.List[admin.DeviceView]{}, err
+		}
+		member = m.ID
+	}
+	if req.Cell != "" {
+		c, err := s.Store.Cells.Lookup(ctx, req.Cell)
+		if err != nil {
+			return admin.List[admin.DeviceView]{}, err
+		}
+		cell = c.ID
+	}
+	u, err := s.usage(ctx)
+	if err != nil {
+		return admin.List[admin.DeviceView]{}, err
+	}
+	routes, _, err := s.Store.Routes.List(ctx)
+	if err != nil {
+		return admin.List[admin.DeviceView]{}, err
+	}
+	return list(ctx, req.Page, s.Store.Devices.Page, func(_ string, d mesh.Device) (admin.DeviceView, bool) {
+		if !only(member, d.Member) || !only(cell, d.Assigned.Cell) {
+			return admin.DeviceView{}, false
+		}
+		return s.showDevice(d, u, hopsOf(d, u, routes, s)), true
+	})
+}
+
+// hopsOf are the hops of the first of a device's routes.
+func hopsOf(d mesh.Device, u usage, routes map[mesh.ServerName]mesh.Route, s *Service) []mesh.Hop {
+	for _, n := range d.Names(u.cells[d.Assigned.Cell].Suffix, s.now()) {
+		if r, ok := routes[n]; ok && r.Device == d.ID {
+			return r.Hops
+		}
+	}
+	return nil
+}
+
+func (s *Service) deviceGet(ctx context.Context, req admin.Ref) (admin.DeviceView, error) {
+	d, err := s.Store.Devices.Lookup(ctx, req.Ref)
+	if err != nil {
+		return admin.DeviceView{}, err
+	}
+	return s.deviceView(ctx, d.ID)
+}
+
+// servedView waits, briefly, until the device is served as far as it can be:
+// whoever gets the answer uses the device at once.
+func (s *Service) servedView(ctx context.Context, id mesh.DeviceID) (admin.DeviceView, error) {
+	if s.WaitServed != nil {
+		wait, cancel := context.WithTimeout(ctx, servedWithin)
+		err := s.WaitServed(wait, id)
+		cancel()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			// The change is made; the view says what is still missing.
+			s.Log.Debug("waiting for cores ended", "err", err)
+		}
+	}
+	return s.deviceView(context.WithoutCancel(ctx), id)
+}
+
+func (s *Service) deviceView(ctx context.Context, id mesh.DeviceID) (admin.DeviceView, error) {
+	it, err := s.Store.Devices.Get(ctx, id)
+	if err != nil {
+		return admin.DeviceView{}, err
+	}
+	d := it.Value
+	u, err := s.usage(ctx)
+	if err != nil {
+		return admin.DeviceView{}, err
+	}
+	var hops []mesh.Hop
+	for _, n := range d.Names(u.cells[d.Assigned.Cell].Suffix, s.now()) {
+		r, err := s.Store.Routes.Get(ctx, n)
+		if err == nil {
+			hops = r.Value.Hops
+			break
+		}
+		if !errors.Is(err, mesh.ErrNotFound) {
+			return admin.DeviceView{}, err
+		}
+	}
+	return s.showDevice(d, u, hops), nil
+}
+
+func (s *Service) showDevice(d mesh.Device, u usage, hops []mesh.Hop) admin.DeviceView {
+	cell := u.cells[d.Assigned.Cell]
+	v := admin.DeviceView{
+		ID: d.ID, Name: d.Name, UUID: d.UUID, State: d.State,
+		Member: d.Member, MemberName: u.members[d.Member].Name,
+		Cell: cell.ID, CellName: cell.Name,
+		Core: d.Assigned.Core, CoreName: u.cores[d.Assigned.Core].Name,
+		ServerNames: d.Names(cell.Suffix, s.now()), Limits: d.Limits, Created: d.Created,
+		Via: make([]string, len(hops)),
+	}
+	for i, h := range hops {
+		v.Via[i] = h.ID
+		if c, ok := u.cores[mesh.CoreID(h.ID)]; ok {
+			v.Via[i] = c.Name
+		}
+	}
+	v.Waiting = s.waiting(d, u, hops)
+	return v
+}
+
+// waiting says why a device is not served, or not through all it could be.
+func (s *Service) waiting(d mesh.Device, u usage, hops []mesh.Hop) string {
+	m, c := u.members[d.Member], u.cells[d.Assigned.Cell]
+	switch {
+	case d.State != mesh.DeviceActive:
+		return "the device is " + string(d.State)
+	case m.State != mesh.MemberActive:
+		return fmt.Sprintf("member %s is %s", m.Name, m.State)
+	case c.State == mesh.CellRetired:
+		return fmt.Sprintf("cell %s is retired", c.Name)
+	case d.Limits.Expired(s.now()):
+		return "its service ended at " + d.Limits.Expires.UTC().Format("2006-01-02 15:04 MST")
+	}
+	var missing []string
+	able := 0
+	for _, core := range u.cores {
+		if core.Cell != c.ID || core.Revoked || !core.EverReady {
+			continue
+		}
+		able++
+		if !slices.ContainsFunc(hops, func(h mesh.Hop) bool { return h.ID == string(core.ID) }) {
+			missing = append(missing, core.Name)
+		}
+	}
+	slices.Sort(missing)
+	switch {
+	case able == 0:
+		return fmt.Sprintf("no core of cell %s was ready yet", c.Name)
+	case len(missing) > 0:
+		return "not confirmed yet by " + strings.Join(missing, ", ")
+	}
+	return ""
+}
+
+// deviceLinkOf reveals a device's secret, so reading it is a change: it leaves
+// an audit record.
+func (s *Service) deviceLinkOf(ctx context.Context, req admin.Ref) (admin.DeviceLink, error) {
+	var d mesh.Device
+	var c mesh.Cell
+	err := s.change(ctx, "device.link", func(tx *store.Tx) error {
+		var err error
+		if d, err = store.Lookup(tx, s.Store.Devices, req.Ref); err != nil {
+			return err
+		}
+		if d.State == mesh.DeviceRevoked {
+			return mesh.WithHint(fmt.Errorf("admin: device %s is revoked: %w", d.Name, mesh.ErrConflict), "add a new device")
+		}
+		if c, err = store.Get(tx, s.Store.Cells, d.Assigned.Cell); err != nil {
+			return err
+		}
+		return tx.Accessed("device/" + string(d.ID))
+	})
+	if err != nil {
+		return admin.DeviceLink{}, err
+	}
+	secret, err := s.Store.Unseal(store.DeviceSecretPlace(d.ID), d.Secret)
+	if err != nil {
+		return admin.DeviceLink{}, err
+	}
+	cfg, err := s.configGet(ctx, admin.None{})
+	if err != nil {
+		return admin.DeviceLink{}, err
+	}
+	names := d.Names(c.Suffix, s.now())
+	if len(names) == 0 {
+		return admin.DeviceLink{}, fmt.Errorf("admin: device %s has no valid name: %w", d.Name, mesh.ErrConflict)
+	}
+	return admin.DeviceLink{
+		Device: d.ID, ServerName: names[len(names)-1], User: string(d.ID), Secret: secret.Reveal(),
+		CA: c.CACert, HiddenHost: mesh.ServerName(d.HiddenLabel) + "." + c.Suffix, Entries: cfg.EntryAddresses,
+	}, nil
+}
+
+// newUUID makes a random UUID (RFC 9562, version 4).
+func newUUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,34 @@
+package adminsvc
+
+import (
+	"context"
+	"strings"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+func (s *Service) eventList(ctx context.Context, req admin.EventListRequest) (admin.List[mesh.Event], error) {
+	return list(ctx, req.Page, s.Store.Events.Latest, func(_ string, e mesh.Event) (mesh.Event, bool) {
+		return e, only(req.Type, e.Type) && since(req.Since, e.Time)
+	})
+}
+
+func (s *Service) auditList(ctx context.Context, req admin.AuditListRequest) (admin.List[mesh.AuditRecord], error) {
+	return list(ctx, req.Page, s.Store.Audit.Latest, func(_ string, r mesh.AuditRecord) (mesh.AuditRecord, bool) {
+		return r, only(req.Actor, string(r.Actor)) && since(req.Since, r.Time) && concerns(r, req.Object)
+	})
+}
+
+// concerns says whether a record changed the object, kind/id or id alone.
+func concerns(r mesh.AuditRecord, object string) bool {
+	if object == "" {
+		return true
+	}
+	for _, c := range r.Changes {
+		if _, id, _ := strings.Cut(c.Object, "/"); c.Object == object || id == object {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,125 @@
+// Package adminsvc answers every method of the Admin service: it checks what an
+// administrator asks, makes each change one audited transaction, and shows
+// objects without their secrets. Who calls, and whether the role suffices, the
+// server's interceptor has decided before (admin.CallerFrom).
+package adminsvc
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/ca"
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store"
+)
+
+// Authority is what the handlers need of the CA.
+type Authority interface {
+	SignRevocation(mesh.Revocation) (mesh.SignedRevocation, error)
+	CRL(number *big.Int, revoked []ca.RevokedCert, now, next time.Time) ([]byte, error)
+}
+
+// Service has a handler for every method in admin.Table.
+type Service struct {
+	Store *store.Store
+	CA    Authority
+	// ServerStatus describes this server.
+	ServerStatus func(context.Context) (admin.ServerStatus, error)
+	// WaitServed returns when every route that a device's cores allow has been
+	// written, or when ctx ends. nil: nobody is waited for.
+	WaitServed func(context.Context, mesh.DeviceID) error
+	// NewCellCA makes the authority of a private cell: certificate and key as
+	// PEM. nil: ca.NewCellCA.
+	NewCellCA func(suffix mesh.ServerName, now time.Time) (string, mesh.Secret, error)
+	Mesh      mesh.ID
+	Server    mesh.ServerID
+	RootHash  [32]byte // SHA-256 of the root certificate, for join tokens
+	Version   string
+	Log       *slog.Logger
+	Now       func() time.Time // nil: time.Now
+}
+
+// Bindings are the handlers of all methods, for admin.Serve.
+func (s *Service) Bindings() []admin.Binding {
+	return []admin.Binding{
+		admin.StatusGet.Handle(s.statusGet),
+		admin.ServerStatusGet.Handle(s.serverStatusGet),
+
+		admin.MemberList.Handle(s.memberList),
+		admin.MemberGet.Handle(s.memberGet),
+		admin.MemberAdd.Handle(s.memberAdd),
+		admin.MemberSet.Handle(s.memberSet),
+		admin.MemberRemove.Handle(s.memberRemove),
+
+		admin.DeviceList.Handle(s.deviceList),
+		admin.DeviceGet.Handle(s.deviceGet),
+		admin.DeviceAdd.Handle(s.deviceAdd),
+		admin.DeviceSet.Handle(s.deviceSet),
+		admin.DeviceRevoke.Handle(s.deviceRevoke),
+		admin.DeviceRemove.Handle(s.deviceRemove),
+		admin.DeviceLinkOf.Handle(s.deviceLinkOf),
+
+		admin.CellList.Handle(s.cellList),
+		admin.CellGet.Handle(s.cellGet),
+		admin.CellAdd.Handle(s.cellAdd),
+		admin.CellSet.Handle(s.cellSet),
+		admin.CellRemove.Handle(s.cellRemove),
+		admin.CellCAOf.Handle(s.cellCAOf),
+
+		admin.CoreList.Handle(s.coreList),
+		admin.CoreGet.Handle(s.coreGet),
+		admin.CoreSet.Handle(s.coreSet),
+		admin.CoreRevoke.Handle(s.coreRevoke),
+		admin.CoreRemove.Handle(s.coreRemove),
+
+		admin.EntryList.Handle(s.entryList),
+		admin.EntryGet.Handle(s.entryGet),
+		admin.EntryRename.Handle(s.entryRename),
+		admin.EntryRevoke.Handle(s.entryRevoke),
+		admin.EntryRemove.Handle(s.entryRemove),
+
+		admin.TokenCreate.Handle(s.tokenCreate),
+		admin.TokenList.Handle(s.tokenList),
+		admin.TokenGet.Handle(s.tokenGet),
+		admin.TokenRevoke.Handle(s.tokenRevoke),
+
+		admin.RouteGet.Handle(s.routeGet),
+
+		admin.CertList.Handle(s.certList),
+		admin.CertGet.Handle(s.certGet),
+		admin.CertRevoke.Handle(s.certRevoke),
+		admin.CertCRL.Handle(s.certCRL),
+
+		admin.EventList.Handle(s.eventList),
+		admin.AuditList.Handle(s.auditList),
+
+		admin.AdminList.Handle(s.adminList),
+		admin.AdminGet.Handle(s.adminGet),
+		admin.AdminSet.Handle(s.adminSet),
+		admin.AdminRevoke.Handle(s.adminRevoke),
+
+		admin.ConfigGet.Handle(s.configGet),
+		admin.ConfigSet.Handle(s.configSet),
+	}
+}
+
+func (s *Service) now() time.Time {
+	if s.Now != nil {
+		return s.Now().UTC()
+	}
+	return time.Now().UTC()
+}
+
+// change makes one audited transaction in the caller's name. fn may run again.
+func (s *Service) change(ctx context.Context, action string, fn func(*store.Tx) error) error {
+	c := admin.CallerFrom(ctx)
+	if c.Actor == "" {
+		return fmt.Errorf("admin: %s: nobody is named as the caller: %w", action, mesh.ErrDenied)
+	}
+	_, err := s.Store.Change(ctx, store.By{Actor: c.Actor, Request: c.Request}, action, fn)
+	return err
+}
