@@ -16,7 +16,7 @@ import (
 
 // Records is where issued certificates are kept; *store.Store satisfies it.
 type Records interface {
-	// PutCert adds a record, which must be new.
+	// PutCert adds a record.
 	PutCert(ctx context.Context, r mesh.CertRecord) error
 	// GetCert returns ErrNotFound for a serial that is not on record.
 	GetCert(ctx context.Context, serial string) (mesh.CertRecord, error)

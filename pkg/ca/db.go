@@ -57,6 +57,13 @@ func (d *recordDB) StoreCertificateChain(_ provisioner.Interface, chain ...*x509
 	return put()
 }
 
+// StoreRenewedCertificate implements an extension that smallstep looks for. Its
+// own way to renew, which would copy names from the old certificate and ask
+// nobody, stays shut: Issue with Replaces is the one way.
+func (d *recordDB) StoreRenewedCertificate(*x509.Certificate, ...*x509.Certificate) error {
+	return fmt.Errorf("ca: smallstep's own renewal: %w", mesh.ErrDenied) // not db.ErrNotImplemented, which it ignores
+}
+
 // IsRevoked implements db.AuthDB. A serial that is not on record counts as
 // revoked.
 func (d *recordDB) IsRevoked(serial string) (bool, error) {

@@ -150,17 +150,22 @@ const emptyTemplate = "{}"
 // signOnRecord signs and puts on record; smallstep does the second by way of
 // recordDB. The records' own error, with its kind, wins over smallstep's.
 func (a *Authority) signOnRecord(ctx context.Context, csr *x509.CertificateRequest, leaf *x509.Certificate, rec mesh.CertRecord) (*x509.Certificate, error) {
+	stored := false
 	var putErr error
 	done := a.db.expect(rec.Serial, func() error {
 		ctx, cancel := context.WithTimeout(ctx, dbTimeout)
 		defer cancel()
 		putErr = a.cfg.Records.PutCert(ctx, rec)
+		stored = putErr == nil
 		return putErr
 	})
 	defer done()
 	cert, err := a.sign(ctx, csr, leaf)
-	if putErr != nil {
+	switch {
+	case putErr != nil:
 		return nil, fmt.Errorf("ca: put certificate on record: %w", putErr)
+	case err == nil && !stored:
+		return nil, fmt.Errorf("ca: put certificate on record: it was not asked to: %w", mesh.ErrUnavailable)
 	}
 	return cert, err
 }

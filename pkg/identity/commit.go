@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -67,7 +68,7 @@ func (c *credentials) validAt(now time.Time) error {
 }
 
 // store writes the next version, then drops the pending key and all but the
-// version before.
+// newest version before that reads well.
 func (f *Folder) store(c *credentials) error {
 	data, err := encodeCredentials(c)
 	if err != nil {
@@ -87,10 +88,10 @@ func (f *Folder) store(c *credentials) error {
 	if err := f.remove(filepath.Join(f.dir, pendingFile)); err != nil {
 		return err
 	}
-	if len(versions) > 1 {
-		return f.drop(versions[:len(versions)-1])
+	if v, c, _ := f.newest(versions); c != nil {
+		versions = slices.DeleteFunc(versions, func(x int) bool { return x == v })
 	}
-	return nil
+	return f.drop(versions)
 }
 
 // Settle drops all versions before the newest. Call it once the newest

@@ -97,27 +97,38 @@ func (f *Folder) Load() (*Node, error) {
 		return nil, mesh.WithHint(fmt.Errorf("identity: load %s: no identity yet: %w", f.dir, mesh.ErrNotFound),
 			"join the mesh with a token first")
 	}
+	for _, v := range versions {
+		if err := private(f.path(v), "0600"); err != nil {
+			return nil, err
+		}
+	}
+	v, c, faults := f.newest(versions)
+	if c == nil {
+		return nil, mesh.WithHint(errors.Join(faults...),
+			"restore the file from a copy, or move the folder away and join again with a new token")
+	}
+	if len(faults) > 0 && f.Log != nil {
+		f.Log.Error("damaged identity file passed over", "file", f.path(versions[len(versions)-1]), "used", f.path(v), "err", faults[0])
+	}
+	return newNode(c), nil
+}
+
+// newest returns the highest version that reads well, or nil credentials, and
+// what is wrong with those above it.
+func (f *Folder) newest(versions []int) (int, *credentials, []error) {
 	var faults []error
 	for _, v := range slices.Backward(versions) {
 		c, err := f.read(v)
-		if err != nil {
-			faults = append(faults, err)
-			continue
+		if err == nil {
+			return v, c, faults
 		}
-		if len(faults) > 0 && f.Log != nil {
-			f.Log.Error("damaged identity file passed over", "file", f.path(versions[len(versions)-1]), "used", f.path(v), "err", faults[0])
-		}
-		return newNode(c), nil
+		faults = append(faults, err)
 	}
-	return nil, mesh.WithHint(errors.Join(faults...),
-		"restore the file from a copy, or move the folder away and join again with a new token")
+	return 0, nil, faults
 }
 
 func (f *Folder) read(version int) (*credentials, error) {
 	path := f.path(version)
-	if err := private(path, "0600"); err != nil {
-		return nil, err
-	}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("identity: load: %w", err)

@@ -118,7 +118,9 @@ func TestFolderRefusesLooserModes(t *testing.T) {
 	m := identitytest.New(t)
 	dir := filepath.Join(t.TempDir(), "id")
 	f := open(t, dir)
-	commit(t, f, m, m.Identity(mesh.RoleCore))
+	id := m.Identity(mesh.RoleCore)
+	commit(t, f, m, id)
+	commit(t, f, m, id)
 	request(t, f)
 	for _, name := range files(t, dir) {
 		path := filepath.Join(dir, name)
@@ -269,6 +271,11 @@ func TestTornFiles(t *testing.T) {
 			n, err := f.Load()
 			if err != nil || serialOf(n) != serialOf(old) {
 				t.Fatalf("the version before does not serve: %v", err)
+			}
+			third := commit(t, f, m, id)
+			ruin(t, filepath.Join(dir, "identity-3.pem"), change)
+			if n, err := f.Load(); err != nil || serialOf(n) != serialOf(old) || serialOf(n) == serialOf(third) {
+				t.Fatalf("the damaged version was kept instead of the good one: %v", err)
 			}
 			ruin(t, filepath.Join(dir, "identity-1.pem"), change)
 			_, err = f.Load()
