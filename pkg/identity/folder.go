@@ -35,9 +35,12 @@ type Folder struct {
 
 const pendingFile = "pending-key.pem"
 
-// OpenFolder makes dir (mode 0700, whatever the umask) or checks that nobody
-// else may enter it. It returns ErrInvalid when others may.
+// OpenFolder makes dir (mode 0700, whatever the umask; parents 0755) or checks
+// that nobody else may enter it. It returns ErrInvalid when others may.
 func OpenFolder(dir string) (*Folder, error) {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return nil, fmt.Errorf("identity: open folder: %w", err)
+	}
 	err := os.Mkdir(dir, 0o700)
 	switch {
 	case errors.Is(err, fs.ErrExist):
