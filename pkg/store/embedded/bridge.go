@@ -1,0 +1,95 @@
+package embedded
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap/zapcore"
+)
+
+// bridge writes etcd's log to ours. etcd's info is our debug: a quiet member
+// says nothing.
+type bridge struct {
+	log   *slog.Logger
+	attrs []slog.Attr
+}
+
+// usual are errors that etcd logs whenever it is closed in order, or starts for
+// the first time.
+var usual = [...]string{
+	"cannot detect storage schema version: missing term information",
+	"mux: server closed",
+	"http: Server closed",
+	"use of closed network connection",
+	"setting up serving from embedded etcd failed.",
+}
+
+// private are fields that hold a request: keys, and through them labels.
+var private = map[string]bool{"request": true, "request content": true, "response": true, "content": true}
+
+func (b *bridge) Enabled(l zapcore.Level) bool {
+	return b.log.Enabled(context.Background(), level(l))
+}
+
+func level(l zapcore.Level) slog.Level {
+	switch {
+	case l < zapcore.WarnLevel:
+		return slog.LevelDebug
+	case l == zapcore.WarnLevel:
+		return slog.LevelWarn
+	}
+	return slog.LevelError
+}
+
+func (b *bridge) With(fields []zapcore.Field) zapcore.Core {
+	return &bridge{b.log, append(slices.Clip(b.attrs), attrs(fields)...)}
+}
+
+func (b *bridge) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if b.Enabled(e.Level) {
+		return ce.AddCore(e, b)
+	}
+	return ce
+}
+
+func (b *bridge) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	all := append(slices.Clip(b.attrs), attrs(fields)...)
+	l := level(e.Level)
+	if l > slog.LevelDebug {
+		if isUsual(e.Message, all) {
+			l = slog.LevelDebug
+		} else {
+			all = slices.DeleteFunc(all, func(a slog.Attr) bool { return private[a.Key] })
+		}
+	}
+	b.log.LogAttrs(context.Background(), l, e.Message, append(all, slog.String("part", "etcd"))...)
+	return nil
+}
+
+// Sync has nothing to do: slog writes at once.
+func (b *bridge) Sync() error { return nil }
+
+func isUsual(msg string, all []slog.Attr) bool {
+	text := msg
+	for _, a := range all {
+		if a.Key == "error" {
+			text += " " + a.Value.String()
+		}
+	}
+	return slices.ContainsFunc(usual[:], func(s string) bool { return strings.Contains(text, s) })
+}
+
+func attrs(fields []zapcore.Field) []slog.Attr {
+	enc := zapcore.NewMapObjectEncoder()
+	for _, f := range fields {
+		f.AddTo(enc)
+	}
+	var out []slog.Attr
+	for _, k := range slices.Sorted(maps.Keys(enc.Fields)) {
+		out = append(out, slog.Any(k, enc.Fields[k]))
+	}
+	return out
+}

@@ -1,0 +1,154 @@
+// Package embedded runs one etcd member inside this process.
+//
+// The member listens for clients on loopback and for peers on its peer URL, both
+// with TLS and certificates of etcd's own CA, since etcd takes a certificate's
+// common name for a user. It refuses to start empty where it has run before, and
+// a damaged log ends the start with a named error, never with a fresh cluster.
+//
+//	no folder, no marker ──▶ new member ──ready──▶ marker written
+//	folder and marker ─────▶ resumes
+//	marker, no folder ─────▶ refused: its data was lost
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// Common names in certificates of etcd's CA. etcd's listener for clients admits
+// ClientName alone, and its listener for peers PeerName alone.
+const (
+	ServerName = "meshctl-etcd-server"
+	PeerName   = "meshctl-etcd-peer"
+	ClientName = "meshctl-etcd-client"
+)
+
+// DefaultQuota is how large etcd's database may become, in bytes.
+const DefaultQuota = 2 << 30
+
+// Member is one etcd member. Set the fields, then call Run once.
+type Member struct {
+	Dir    string // etcd's data; made if absent, mode 0700
+	TLSDir string // certificates in files, since etcd reads files; made if absent, mode 0700
+	Name   string // unique in the cluster
+	// PeerURL is where other members reach this one, https://host:port.
+	PeerURL string
+	// ClientURL is where this process reaches it, https://127.0.0.1:port. Port 0
+	// takes any; ClientConfig says which.
+	ClientURL string
+	TLS       Material
+	// Token keeps members of different clusters apart; the mesh id serves.
+	Token string
+	// Cluster is name=url,… of all members; "" is this one alone.
+	Cluster string
+	// Existing joins a cluster that runs already, as Cluster says.
+	Existing bool
+	// Quota is the size in bytes at which etcd refuses changes; 0: DefaultQuota.
+	Quota int64
+	// Heartbeat and Election are raft's timers; 0: 100 ms and 1 s, which suit
+	// servers at different sites.
+	Heartbeat, Election time.Duration
+	// Retention is how long old revisions are kept; 0: one hour.
+	Retention time.Duration
+	// UnsafeNoFsync is for tests.
+	UnsafeNoFsync bool
+	Log           *slog.Logger // nil: none
+
+	resumes bool // it has run before; set by Run
+
+	mu   sync.Mutex  // guards what follows
+	etcd *embed.Etcd // nil when not running
+}
+
+// Run starts the member, calls ready when it takes requests, and blocks until
+// ctx ends or etcd stops by itself, which is an error. It hands leadership over
+// when it ends.
+func (m *Member) Run(ctx context.Context, ready func()) error {
+	if m.Log == nil {
+		m.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := m.prepare(); err != nil {
+		return fmt.Errorf("embedded: start: %w", err)
+	}
+	e, err := m.start()
+	if err != nil {
+		return fmt.Errorf("embedded: start: %w", err)
+	}
+	defer m.stop(e)
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-e.Err():
+		return m.ended(err)
+	case <-e.Server.StopNotify():
+		return m.ended(nil)
+	case <-e.Server.ReadyNotify():
+	}
+	if err := m.mark(e); err != nil {
+		return fmt.Errorf("embedded: start: %w", err)
+	}
+	m.set(e)
+	ready()
+	return m.serve(ctx, e)
+}
+
+// alarmEvery is how often the member's alarms are looked at, in memory.
+const alarmEvery = 10 * time.Second
+
+func (m *Member) serve(ctx context.Context, e *embed.Etcd) error {
+	tick := time.NewTicker(alarmEvery)
+	defer tick.Stop()
+	raised := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-e.Err():
+			return m.ended(err)
+		case <-e.Server.StopNotify():
+			return m.ended(nil)
+		case <-tick.C:
+			now := len(e.Server.Alarms()) > 0
+			if now && !raised {
+				m.Log.Error("etcd alarm raised", "alarms", alarmNames(e.Server.Alarms()))
+			}
+			raised = now
+		}
+	}
+}
+
+func (m *Member) ended(err error) error {
+	if err == nil {
+		return mesh.WithHint(fmt.Errorf("embedded: etcd stopped by itself"),
+			"look at the log above; a member that was removed from its cluster ends so, and has to be admitted anew")
+	}
+	return fmt.Errorf("embedded: etcd stopped by itself: %w", err)
+}
+
+func (m *Member) set(e *embed.Etcd) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.etcd = e
+}
+
+// running returns the member, or ErrUnavailable before ready and after the end.
+func (m *Member) running() (*embed.Etcd, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.etcd == nil {
+		return nil, fmt.Errorf("embedded: etcd is not running: %w", mesh.ErrUnavailable)
+	}
+	return m.etcd, nil
+}
+
+func (m *Member) stop(e *embed.Etcd) {
+	m.set(nil)
+	e.Close()
+}
