@@ -13,7 +13,7 @@ import (
 // connect, how many handshakes are under way, how many connections are open.
 type gate struct {
 	rates   Rates
-	arrived *limiter
+	arrived *limiter[netip.Addr]
 	turned  *prometheus.CounterVec // by why
 
 	mu      sync.Mutex // guards the counts
@@ -25,7 +25,7 @@ type gate struct {
 func newGate(r Rates, turned *prometheus.CounterVec) *gate {
 	return &gate{
 		rates:   r,
-		arrived: newLimiter(rate.Limit(r.Connections), r.ConnectionsBurst),
+		arrived: newLimiter[netip.Addr](rate.Limit(r.Connections), r.ConnectionsBurst),
 		turned:  turned,
 		by:      make(map[netip.Addr]int),
 	}
@@ -34,7 +34,7 @@ func newGate(r Rates, turned *prometheus.CounterVec) *gate {
 // enter counts a new connection in, or says that it is one too many.
 func (g *gate) enter(from netip.Addr, now time.Time) (*passage, bool) {
 	a := block(from)
-	if !g.arrived.allow(from, now) {
+	if !g.arrived.allow(a, now) {
 		return nil, g.turn("rate")
 	}
 	g.mu.Lock()

@@ -2,11 +2,9 @@ package mgmt
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -68,7 +66,7 @@ func (g *guard) admit(ctx context.Context, method string) (context.Context, erro
 
 // administrator finds the role that the caller has now.
 func (g *guard) administrator(ctx context.Context, c caller) (admin.Caller, error) {
-	request := "req-" + strings.ToLower(rand.Text()[:16])
+	request := newRequestID()
 	if c.kind == kindLocal {
 		return admin.Caller{Actor: mesh.Actor(fmt.Sprintf("local:%d", c.uid)), Role: mesh.AdminOwner, Request: request}, nil
 	}

@@ -8,64 +8,63 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxTracked bounds how many addresses a limiter remembers.
+// maxTracked bounds how many keys a limiter remembers.
 const maxTracked = 1 << 14
 
-// limiter is a token bucket per address. It forgets whoever has a full bucket
-// when it grows too large.
-type limiter struct {
+// limiter is a token bucket per key: an address, a node. It forgets whoever has
+// a full bucket when it grows too large.
+type limiter[K comparable] struct {
 	every rate.Limit // tokens per second
 	burst int
 
 	mu      sync.Mutex // guards buckets
-	buckets map[netip.Addr]*rate.Limiter
+	buckets map[K]*rate.Limiter
 }
 
-func newLimiter(every rate.Limit, burst int) *limiter {
-	return &limiter{every: every, burst: burst, buckets: make(map[netip.Addr]*rate.Limiter)}
+func newLimiter[K comparable](every rate.Limit, burst int) *limiter[K] {
+	return &limiter[K]{every: every, burst: burst, buckets: make(map[K]*rate.Limiter)}
 }
 
-// allow takes one token of a's bucket, or says that there is none.
-func (l *limiter) allow(a netip.Addr, now time.Time) bool {
+// allow takes one token of k's bucket, or says that there is none.
+func (l *limiter[K]) allow(k K, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.bucketLocked(a, now).AllowN(now, 1)
+	return l.bucketLocked(k, now).AllowN(now, 1)
 }
 
-// empty says whether a has no token left, and takes none.
-func (l *limiter) empty(a netip.Addr, now time.Time) bool {
+// empty says whether k has no token left, and takes none.
+func (l *limiter[K]) empty(k K, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b, ok := l.buckets[block(a)]
+	b, ok := l.buckets[k]
 	return ok && b.TokensAt(now) < 1
 }
 
-func (l *limiter) bucketLocked(a netip.Addr, now time.Time) *rate.Limiter {
-	a = block(a)
-	b, ok := l.buckets[a]
+func (l *limiter[K]) bucketLocked(k K, now time.Time) *rate.Limiter {
+	b, ok := l.buckets[k]
 	if !ok {
 		if len(l.buckets) >= maxTracked {
 			l.forgetLocked(now)
 		}
 		b = rate.NewLimiter(l.every, l.burst)
-		l.buckets[a] = b
+		l.buckets[k] = b
 	}
 	return b
 }
 
-// forgetLocked drops the addresses that nothing is held against, and when there
+// forgetLocked drops the keys that nothing is held against, and when there
 // are none a quarter of the others: memory stays bounded whoever comes.
-func (l *limiter) forgetLocked(now time.Time) {
-	for a, b := range l.buckets {
+func (l *limiter[K]) forgetLocked(now time.Time) {
+	for k, b := range l.buckets {
 		if b.TokensAt(now) >= float64(l.burst) {
-			delete(l.buckets, a)
+			delete(l.buckets, k)
 		}
 	}
-	for a := range l.buckets {
+	for k := range l.buckets {
 		if len(l.buckets) <= maxTracked*3/4 {
 			return
 		}
-		delete(l.buckets, a)
+		delete(l.buckets, k)
 	}
 }
 

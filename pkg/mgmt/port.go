@@ -26,11 +26,9 @@ type port struct {
 	door door
 	tls  *tls.Config
 	gate *gate
-	// check refuses peers that have been revoked.
-	check func(identity.Peer) error
-	out   *conveyor
-	open  *registry
-	log   *slog.Logger
+	revs *identity.Revocations // connections of whoever is revoked are cut
+	out  *conveyor
+	log  *slog.Logger
 }
 
 // serve accepts until ctx ends. It closes ln. Connections that were handed over
@@ -83,20 +81,19 @@ func (p *port) identify(ctx context.Context, conn net.Conn, from netip.AddrPort,
 
 func (p *port) handOver(t *tls.Conn, raw *budgetConn, who caller, leave *passage) {
 	known := &knownConn{Conn: t, raw: raw, caller: who}
-	stopTimer := func() bool { return true }
+	stopTimer, release := func() bool { return true }, func() {}
 	if who.kind == kindNobody {
 		stopTimer = time.AfterFunc(strangerTime, func() { raw.Close() }).Stop
 	} else {
 		raw.lifted.Store(true)
+		release = p.revs.Track(who.peer, func() { raw.Close() })
 	}
 	known.closed = sync.OnceFunc(func() {
 		stopTimer()
-		p.open.remove(known)
+		release()
 		leave.closed()
 	})
-	p.open.add(known)
-	// A revocation may have come between the handshake and now.
-	if who.peer.Leaf != nil && p.check(who.peer) != nil || !p.out.put(known) {
+	if !p.out.put(known) {
 		known.cut()
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
@@ -19,9 +18,8 @@ import (
 
 // socket is the unix socket: whoever is root or runs the server is its owner.
 type socket struct {
-	out  *conveyor
-	open *registry
-	log  *slog.Logger
+	out *conveyor
+	log *slog.Logger
 }
 
 func (s *socket) serve(ctx context.Context, ln net.Listener) error {
@@ -39,9 +37,7 @@ func (s *socket) serve(ctx context.Context, ln net.Listener) error {
 			conn.Close()
 			continue
 		}
-		known := &knownConn{Conn: conn, raw: conn, caller: caller{door: doorSocket, kind: kindLocal, uid: uid}}
-		known.closed = sync.OnceFunc(func() { s.open.remove(known) })
-		s.open.add(known)
+		known := &knownConn{Conn: conn, raw: conn, closed: func() {}, caller: caller{door: doorSocket, kind: kindLocal, uid: uid}}
 		if !s.out.put(known) {
 			known.cut()
 		}

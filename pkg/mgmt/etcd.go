@@ -1,0 +1,106 @@
+package mgmt
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/ca"
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store/embedded"
+)
+
+// etcdPart is the etcd member of this server.
+type etcdPart struct {
+	member *embedded.Member
+	ends   time.Time // of the certificates made at this start
+}
+
+// newEtcdPart makes etcd's certificates anew: a server that was off for long
+// starts without anybody's help.
+func newEtcdPart(c Config, f *folder, k *keys, log *slog.Logger, now time.Time) (*etcdPart, error) {
+	material, ends, err := etcdMaterial(k.etcd, c.Etcd, now)
+	if err != nil {
+		return nil, err
+	}
+	return &etcdPart{ends: ends, member: &embedded.Member{
+		Dir:       f.path(dirEtcd),
+		TLSDir:    f.path(dirEtcdTLS),
+		Name:      string(k.Server),
+		PeerURL:   "https://" + c.Etcd.PeerListen,
+		ClientURL: "https://" + c.Etcd.ClientListen,
+		TLS:       material,
+		Token:     string(k.Mesh),
+		Quota:     c.Etcd.Quota,
+		Heartbeat: c.Etcd.Heartbeat,
+		Election:  c.Etcd.Election,
+		Log:       log.With("unit", "etcd"),
+	}}, nil
+}
+
+func etcdMaterial(authority *ca.EtcdCA, c Etcd, now time.Time) (embedded.Material, time.Time, error) {
+	m := embedded.Material{CA: ca.MarshalCert(authority.Cert())}
+	peer, _, err := net.SplitHostPort(c.PeerListen)
+	if err != nil {
+		return m, time.Time{}, err
+	}
+	var ends time.Time
+	for _, x := range []struct {
+		use   ca.EtcdUse
+		name  string
+		hosts []string
+		to    *embedded.Pair
+	}{
+		{ca.EtcdServer, embedded.ServerName, []string{"127.0.0.1", "::1", "localhost"}, &m.Server},
+		{ca.EtcdPeer, embedded.PeerName, []string{peer}, &m.Peer},
+		{ca.EtcdClient, embedded.ClientName, nil, &m.Client},
+	} {
+		pair, err := authority.Issue(x.use, x.name, x.hosts, now)
+		if err != nil {
+			return m, time.Time{}, err
+		}
+		leaf, err := ca.ParseCert(pair.Cert)
+		if err != nil {
+			return m, time.Time{}, err
+		}
+		*x.to, ends = embedded.Pair{Cert: pair.Cert, Key: pair.Key}, leaf.NotAfter
+	}
+	return m, ends, nil
+}
+
+// run is the member's Run. Before it is ready, what stops it stops it again at
+// the next try, but for a port in use.
+func (e *etcdPart) run(ctx context.Context, ready func()) error {
+	up := false
+	err := e.member.Run(ctx, func() { up = true; ready() })
+	switch {
+	case err == nil || up:
+		return err
+	case errors.Is(err, syscall.EADDRINUSE):
+		return mesh.WithHint(fmt.Errorf("mgmt: etcd: %w: %w", err, mesh.ErrUnavailable),
+			"find who has the port with `ss -ltnp`, or set etcd.client-listen and etcd.peer-listen to other ports")
+	}
+	return setup(fmt.Errorf("mgmt: etcd: %w", err))
+}
+
+func (e *etcdPart) client() ([]string, *tls.Config, error) { return e.member.ClientConfig() }
+
+func (e *etcdPart) hasLeader() bool {
+	s, err := e.member.Status()
+	return err == nil && s.Leader != ""
+}
+
+// status asks the member in this process; it answers without a quorum too.
+func (e *etcdPart) status() (admin.EtcdStatus, error) {
+	s, err := e.member.Status()
+	return admin.EtcdStatus{
+		Member: s.Member, Leader: s.Leader, Revision: s.Revision, Bytes: s.Bytes, BytesUsed: s.Used,
+		Quota: s.Quota, Alarms: s.Alarms, Members: s.Members,
+	}, err
+}

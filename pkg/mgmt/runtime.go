@@ -1,0 +1,196 @@
+package mgmt
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	"github.com/meshctl/meshctl/internal/health"
+	"github.com/meshctl/meshctl/internal/supervise"
+	"github.com/meshctl/meshctl/pkg/ca"
+	"github.com/meshctl/meshctl/pkg/identity"
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/mgmt/nodes"
+	"github.com/meshctl/meshctl/pkg/store"
+)
+
+// runtime is one run of a Server. Each part sets its fields before the next
+// one starts, and nothing changes them afterwards.
+type runtime struct {
+	srv        *Server
+	log        *slog.Logger
+	now        func() time.Time
+	started    time.Time
+	folder     *folder
+	keys       *keys
+	ports      *listeners
+	advertised []string
+	registry   *prometheus.Registry
+	metrics    *metrics
+	serving    atomic.Bool
+
+	etcd      *etcdPart
+	store     *store.Store
+	authority *ca.Authority
+	self      *self
+	config    *store.Mirror[string, mesh.Config]
+	revs      *identity.Revocations
+	nodes     *nodes.Service
+	conveyor  *conveyor
+	grpc      *grpc.Server
+	access    access
+}
+
+func newRuntime(s *Server, f *folder, k *keys, ports *listeners) (*runtime, error) {
+	r := &runtime{
+		srv: s, log: s.Log, now: time.Now, started: time.Now().UTC(), folder: f, keys: k, ports: ports,
+		advertised: advertised(s.Config, ports),
+		registry:   s.Registry,
+		conveyor:   newConveyor(),
+		access:     newAccess(ports.gateway != nil, ports.admin != nil),
+	}
+	if r.registry == nil {
+		r.registry = prometheus.NewRegistry()
+	}
+	var err error
+	if r.metrics, err = newMetrics(r.registry); err != nil {
+		return nil, fmt.Errorf("mgmt: register metrics: %w", err)
+	}
+	r.etcd, err = newEtcdPart(s.Config, f, k, s.Log, r.now())
+	return r, err
+}
+
+// advertised are the addresses others learn; a port that the system chose is
+// filled in.
+func advertised(c Config, l *listeners) []string {
+	if len(c.MeshAddresses) > 0 {
+		return c.MeshAddresses
+	}
+	return []string{l.mesh.Addr().String()}
+}
+
+// units are the parts in the order of starting. Calls are served by "grpc",
+// which starts before the ports that feed it and stops after the goodbyes.
+func (r *runtime) units(ready func()) []supervise.Unit {
+	units := []supervise.Unit{
+		{Name: "etcd", Run: r.etcd.run},
+		{Name: "store", Run: r.runStore},
+		{Name: "ca", Run: r.runCA},
+		{Name: "grpc", Run: r.runGRPC},
+		{Name: "nodes", Run: r.runNodes},
+		{Name: "ports", Run: r.runPorts},
+		{Name: "socket", Run: r.runSocket},
+		{Name: "serving", Run: func(ctx context.Context, up func()) error {
+			r.serving.Store(true)
+			defer r.serving.Store(false)
+			r.announce()
+			up()
+			ready()
+			<-ctx.Done()
+			return nil
+		}},
+	}
+	if r.ports.metrics == nil {
+		return units
+	}
+	h := &health.Server{Ready: r.ready, Gather: prometheus.Gatherers{r.registry, prometheus.DefaultGatherer}, Log: r.log}
+	first := supervise.Unit{Name: "health", Run: supervise.Always(func(ctx context.Context) error { return h.Serve(ctx, r.ports.metrics) })}
+	return append([]supervise.Unit{first}, units...)
+}
+
+func (r *runtime) ready(context.Context) error {
+	if !r.serving.Load() {
+		return errors.New("starting or stopping")
+	}
+	return nil
+}
+
+func (r *runtime) announce() {
+	a := Addresses{Mesh: r.ports.mesh.Addr().String(), Socket: r.srv.Config.Socket()}
+	if l := r.ports.admin; l != nil {
+		a.Admin = l.Addr().String()
+	}
+	if l := r.ports.gateway; l != nil {
+		a.Gateway = l.Addr().String()
+	}
+	if l := r.ports.metrics; l != nil {
+		a.Metrics = l.Addr().String()
+	}
+	r.log.Info("serving", "mesh", r.keys.Mesh, "server", r.keys.Server, "addr", a.Mesh)
+	if r.srv.Up != nil {
+		r.srv.Up(a)
+	}
+}
+
+// runStore opens the store and makes sure that etcd holds this mesh.
+func (r *runtime) runStore(ctx context.Context, ready func()) error {
+	endpoints, conf, err := r.etcd.client()
+	if err != nil {
+		return err
+	}
+	st, err := store.Open(ctx, store.Config{Endpoints: endpoints, TLS: conf, DataKey: r.keys.data, Log: r.log})
+	if err != nil {
+		return err
+	}
+	r.store = st
+	err = settle(ctx, st, r.folder, r.keys, r.srv.Config.Founding.config(r.advertised))
+	if err == nil {
+		ready()
+		<-ctx.Done()
+	}
+	return errors.Join(err, st.Close())
+}
+
+// runCA starts the authority, and keeps this server's own certificate and the
+// housekeeping.
+func (r *runtime) runCA(ctx context.Context, ready func()) error {
+	if err := r.openCA(ctx); err != nil {
+		return err
+	}
+	k := &keeper{store: r.store, etcd: r.etcd, own: r.certificates, log: r.log, now: r.now}
+	r.config = store.NewMirror(r.store.Config)
+	return together(ctx, r.config.Run, r.self.run, k.run, func(ctx context.Context) error {
+		if err := r.config.Synced(ctx); err != nil {
+			return err
+		}
+		ready()
+		<-ctx.Done()
+		return nil
+	})
+}
+
+func (r *runtime) openCA(ctx context.Context) (err error) {
+	r.authority, err = ca.New(ca.Config{
+		Mesh: r.keys.Mesh, Server: r.keys.Server, Root: r.keys.root, Intermediate: r.keys.intermediate,
+		Key: r.keys.key, Records: r.store, Log: r.log,
+	})
+	if err != nil {
+		return setup(err)
+	}
+	folder, err := identity.OpenFolder(r.folder.path(dirNode))
+	if err != nil {
+		return setup(err)
+	}
+	r.self = &self{
+		id:     mesh.Identity{Mesh: r.keys.Mesh, Role: mesh.RoleMgmt, ID: string(r.keys.Server)},
+		folder: folder, ca: r.authority, store: r.store, log: r.log, now: r.now,
+	}
+	if err := r.self.ensure(ctx); err != nil {
+		return err
+	}
+	if err := r.folder.markFounded(r.now()); err != nil {
+		return err
+	}
+	// In memory: this server has the records themselves.
+	r.revs, err = identity.OpenRevocations("", r.self.node.Roots(), r.keys.Mesh)
+	return err
+}
+
+func (r *runtime) rootHash() [32]byte { return sha256.Sum256(r.keys.root.Raw) }

@@ -1,0 +1,76 @@
+package mgmt
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store"
+)
+
+// suspicion counts wrong join tokens by address, and tells people of them
+// without letting a stranger fill the store.
+type suspicion struct {
+	store   *store.Store
+	log     *slog.Logger
+	now     func() time.Time
+	wrong   *limiter[netip.Addr]
+	told    *limiter[netip.Addr] // one event per address and ten minutes
+	telling *rate.Limiter        // and few in all
+}
+
+func newSuspicion(s *store.Store, perMinute int, log *slog.Logger, now func() time.Time) *suspicion {
+	return &suspicion{
+		store:   s,
+		log:     log,
+		now:     now,
+		wrong:   newLimiter[netip.Addr](rate.Limit(perMinute)/60, perMinute),
+		told:    newLimiter[netip.Addr](rate.Every(10*time.Minute), 1),
+		telling: rate.NewLimiter(rate.Every(10*time.Second), 20),
+	}
+}
+
+// tooMany says whether the address has presented too many wrong tokens.
+func (s *suspicion) tooMany(from netip.Addr) bool { return s.wrong.empty(block(from), s.now()) }
+
+// guessed counts a token that is unknown or has another secret.
+func (s *suspicion) guessed(ctx context.Context, from netip.Addr) {
+	s.wrong.allow(block(from), s.now())
+	s.tell(ctx, from, mesh.Event{
+		Type:     mesh.EventTokenGuess,
+		Severity: mesh.Warning,
+		Object:   "address/" + from.String(),
+		Cause:    "a join token that does not exist, or with a wrong secret, was presented",
+		Advice:   "nothing, if somebody mistyped; otherwise keep the address out",
+	})
+}
+
+// reused counts a used token in the hands of another key.
+func (s *suspicion) reused(ctx context.Context, from netip.Addr, id mesh.TokenID) {
+	s.wrong.allow(block(from), s.now())
+	s.tell(ctx, from, mesh.Event{
+		Type:     mesh.EventTokenReused,
+		Severity: mesh.Warning,
+		Object:   "token/" + string(id),
+		Cause:    fmt.Sprintf("presented again by another key, from %s", from),
+		Advice:   "if the node it was for did not join, revoke the one that did: the token was stolen",
+	})
+}
+
+func (s *suspicion) tell(ctx context.Context, from netip.Addr, ev mesh.Event) {
+	now := s.now()
+	if !s.told.allow(block(from), now) || !s.telling.AllowN(now, 1) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	_, err := s.store.Update(ctx, func(tx *store.Tx) error { return tx.Event(ev) })
+	if err != nil {
+		s.log.Warn("event lost", "event", ev.Type, "err", err)
+	}
+}
