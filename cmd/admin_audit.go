@@ -1,0 +1,60 @@
+package cmd
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+func auditNoun() noun[mesh.AuditRecord] {
+	id := func(r mesh.AuditRecord) string { return r.ID }
+	return noun[mesh.AuditRecord]{
+		one: "record", many: "records of changes",
+		id: id, label: id,
+		columns: []column[mesh.AuditRecord]{
+			text("TIME", func(r mesh.AuditRecord) string { return stamp(r.Time) }),
+			text("ACTOR", func(r mesh.AuditRecord) string { return string(r.Actor) }),
+			text("ACTION", func(r mesh.AuditRecord) string { return r.Action }),
+			text("OBJECTS", func(r mesh.AuditRecord) string { return listOf(objects(r)) }),
+			text("REQUEST", func(r mesh.AuditRecord) string { return r.Request }),
+		},
+	}
+}
+
+// objects names what a record changed, with what it was called.
+func objects(r mesh.AuditRecord) []string {
+	var out []string
+	for _, c := range r.Changes {
+		name := c.Object
+		for _, v := range []map[string]any{c.After, c.Before} {
+			if label, ok := v["name"].(string); ok && label != "" {
+				name += " (" + label + ")"
+				break
+			}
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+func newAdminAudit(a *adminCLI) *cobra.Command {
+	var actor, object, since string
+	c := newList(a, auditNoun(), admin.AuditList, defaultRecords, func(p admin.Page) (admin.AuditListRequest, error) {
+		req := admin.AuditListRequest{Page: p, Actor: actor, Object: object}
+		var err error
+		if since != "" {
+			if req.Since, err = parseSince(since, time.Now()); err != nil {
+				err = usagef("--since: %v", err)
+			}
+		}
+		return req, err
+	})
+	c.Short = "List changes, newest first; -o json shows before and after"
+	c.Flags().StringVar(&actor, "actor", "", "only changes by this actor, such as admin:ID or local:0")
+	c.Flags().StringVar(&object, "object", "", "only changes of this object: kind/id or an id")
+	c.Flags().StringVar(&since, "since", "", "only changes since: 2h, 2027-01-31 or a time")
+	return group("audit", "Who changed what", c)
+}

@@ -1,0 +1,102 @@
+package cmd
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+func deviceNoun() noun[admin.DeviceView] {
+	name := func(d admin.DeviceView) string { return d.Name }
+	return noun[admin.DeviceView]{
+		one: "device", many: "devices",
+		empty: "add one with `meshctl admin device add MEMBER NAME --cell CELL`",
+		id:    func(d admin.DeviceView) string { return string(d.ID) },
+		label: name,
+		refs: refs(admin.DeviceList, func(p admin.Page) (admin.DeviceListRequest, error) {
+			return admin.DeviceListRequest{Page: p}, nil
+		}, name),
+		columns: []column[admin.DeviceView]{
+			text("NAME", name),
+			text("MEMBER", func(d admin.DeviceView) string { return d.MemberName }),
+			text("STATE", func(d admin.DeviceView) string { return string(d.State) }),
+			text("CELL", func(d admin.DeviceView) string { return d.CellName }),
+			text("VIA", func(d admin.DeviceView) string { return cmp.Or(listOf(d.Via), "(none)") }),
+			{"EXPIRES", func(d admin.DeviceView, now time.Time) string { return age(d.Limits.Expires, now) }},
+			{"AGE", func(d admin.DeviceView, now time.Time) string { return age(d.Created, now) }},
+			text("ID", func(d admin.DeviceView) string { return string(d.ID) }),
+		},
+		fields: deviceFields,
+	}
+}
+
+func deviceFields(d admin.DeviceView, now time.Time) []field {
+	return []field{
+		{"Name", d.Name},
+		{"Id", string(d.ID)},
+		{"UUID", d.UUID},
+		{"State", string(d.State)},
+		{"Member", named(d.MemberName, string(d.Member))},
+		{"Cell", named(d.CellName, string(d.Cell))},
+		{"Core", named(d.CoreName, string(d.Core))},
+		{"Server names", listOf(d.ServerNames)},
+		{"Via", cmp.Or(listOf(d.Via), "none")},
+		{"Waiting", d.Waiting},
+		{"Connections", limitOf(int64(d.Limits.Connections), count(d.Limits.Connections))},
+		{"Traffic", limitOf(d.Limits.Traffic, size(d.Limits.Traffic))},
+		{"Expires", cmp.Or(at(d.Limits.Expires, now), "never")},
+		{"Created", at(d.Created, now)},
+	}
+}
+
+func limitOf(n int64, shown string) string {
+	if n == 0 {
+		return "unlimited"
+	}
+	return shown
+}
+
+// named is "name (id)", or "" for nothing.
+func named(name, id string) string {
+	if id == "" {
+		return ""
+	}
+	return strings.TrimSpace(name + " (" + id + ")")
+}
+
+func newAdminDevice(a *adminCLI) *cobra.Command {
+	n := deviceNoun()
+	state := func(d deed, to mesh.DeviceState) *cobra.Command {
+		return newDeed(a, n, d, admin.DeviceSet, func(ref string) admin.DeviceSetRequest {
+			return admin.DeviceSetRequest{Ref: ref, State: &to}
+		})
+	}
+	return group("device", "Clients of members",
+		newDeviceAdd(a, n),
+		newDeviceList(a, n),
+		newShow(a, n, admin.DeviceGet),
+		newDeviceSet(a, n),
+		newDeviceLink(a, n),
+		state(deed{use: "suspend", short: "Stop serving a device until resumed", done: "suspended"}, mesh.DeviceSuspended),
+		state(deed{use: "resume", short: "Serve a suspended device again", done: "resumed"}, mesh.DeviceActive),
+		newRevoke(a, n, admin.DeviceRevoke, "Its open connections are cut; this cannot be undone."),
+		newRemove(a, n, admin.DeviceRemove, "Its record is deleted."),
+	)
+}
+
+func newDeviceList(a *adminCLI, n noun[admin.DeviceView]) *cobra.Command {
+	var member, cell string
+	c := newList(a, n, admin.DeviceList, 0, func(p admin.Page) (admin.DeviceListRequest, error) {
+		return admin.DeviceListRequest{Page: p, Member: member, Cell: cell}, nil
+	})
+	c.Flags().StringVar(&member, "member", "", "only this member's")
+	c.Flags().StringVar(&cell, "cell", "", "only those of this cell")
+	completeFlag(a, c, "member", memberNoun().refs)
+	completeFlag(a, c, "cell", cellNoun().refs)
+	return c
+}

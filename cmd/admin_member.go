@@ -1,0 +1,98 @@
+package cmd
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+func memberNoun() noun[admin.MemberView] {
+	name := func(m admin.MemberView) string { return m.Name }
+	return noun[admin.MemberView]{
+		one: "member", many: "members",
+		empty: "add one with `meshctl admin member add NAME`",
+		id:    func(m admin.MemberView) string { return string(m.ID) },
+		label: name,
+		refs:  refs(admin.MemberList, plain, name),
+		columns: []column[admin.MemberView]{
+			text("NAME", name),
+			text("STATE", func(m admin.MemberView) string { return string(m.State) }),
+			text("DEVICES", func(m admin.MemberView) string { return count(m.Devices) }),
+			text("CORES", func(m admin.MemberView) string { return count(m.Cores) }),
+			{"AGE", func(m admin.MemberView, now time.Time) string { return age(m.Created, now) }},
+			text("ID", func(m admin.MemberView) string { return string(m.ID) }),
+		},
+		fields: func(m admin.MemberView, now time.Time) []field {
+			return []field{
+				{"Name", m.Name},
+				{"Id", string(m.ID)},
+				{"State", string(m.State)},
+				{"Note", m.Note},
+				{"Devices", count(m.Devices)},
+				{"Cores", count(m.Cores)},
+				{"Created", at(m.Created, now)},
+			}
+		},
+	}
+}
+
+func newAdminMember(a *adminCLI) *cobra.Command {
+	n := memberNoun()
+	state := func(d deed, to mesh.MemberState) *cobra.Command {
+		return newDeed(a, n, d, admin.MemberSet, func(ref string) admin.MemberSetRequest {
+			return admin.MemberSetRequest{Ref: ref, State: &to}
+		})
+	}
+	return group("member", "People who take part",
+		newMemberAdd(a, n),
+		newList(a, n, admin.MemberList, 0, plain),
+		newShow(a, n, admin.MemberGet),
+		newMemberSet(a, n),
+		state(deed{use: "suspend", short: "Stop serving a member's devices until resumed", done: "suspended"}, mesh.MemberSuspended),
+		state(deed{use: "resume", short: "Serve a suspended member again", done: "resumed"}, mesh.MemberActive),
+		state(deed{use: "archive", short: "End a membership for good and keep its record", done: "archived",
+			danger: "Its devices stop for good; this cannot be undone."}, mesh.MemberArchived),
+		newRemove(a, n, admin.MemberRemove, "Its record is deleted."),
+	)
+}
+
+func newMemberAdd(a *adminCLI, n noun[admin.MemberView]) *cobra.Command {
+	var note string
+	c := &cobra.Command{
+		Use: "add NAME", Short: "Add a member", Args: takes("NAME"), ValidArgsFunction: completeArgs(a),
+		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
+			v, err := ask(ctx, s, admin.MemberAdd, admin.MemberAddRequest{Name: args[0], Note: note})
+			if err != nil {
+				return err
+			}
+			return changed(s, n, v, "added")
+		}),
+	}
+	c.Flags().StringVar(&note, "note", "", "a remark for other administrators")
+	return c
+}
+
+func newMemberSet(a *adminCLI, n noun[admin.MemberView]) *cobra.Command {
+	var name, note string
+	c := &cobra.Command{
+		Use: "set MEMBER", Short: "Change a member's name or note", Args: takes("MEMBER"), ValidArgsFunction: completeArgs(a, n.refs),
+		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
+			if err := s.needChange("name", "note"); err != nil {
+				return err
+			}
+			req := admin.MemberSetRequest{Ref: args[0], Name: given(s, "name", name), Note: given(s, "note", note)}
+			v, err := ask(ctx, s, admin.MemberSet, req)
+			if err != nil {
+				return err
+			}
+			return changed(s, n, v, "changed")
+		}),
+	}
+	c.Flags().StringVar(&name, "name", "", "new name")
+	c.Flags().StringVar(&note, "note", "", "new note; empty removes it")
+	return c
+}

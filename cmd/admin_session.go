@@ -1,0 +1,138 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"google.golang.org/grpc"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+const defaultAdminTimeout = 30 * time.Second
+
+// adminSession is one run of one command: where it writes, and the server it
+// asks, which is dialled at the first question.
+type adminSession struct {
+	cmd         *cobra.Command
+	cfg         adminConfig
+	serverNamed bool // for this run, by flag or environment
+	format      outputFormat
+	yes         bool
+	now         time.Time
+	link        *adminLink
+}
+
+// run makes a command's RunE. The session lives as long as the call.
+func (a *adminCLI) run(fn func(ctx context.Context, s *adminSession, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		s, err := a.session(c)
+		if err != nil {
+			return err
+		}
+		return errors.Join(fn(c.Context(), s, args), s.close())
+	}
+}
+
+func (a *adminCLI) session(c *cobra.Command) (*adminSession, error) {
+	s := &adminSession{cmd: c, format: a.format, yes: a.yes, now: time.Now()}
+	s.cfg.Timeout = defaultAdminTimeout
+	file, err := adminConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	origins, err := loadConfigFrom(c.Flags(), "admin", file, &s.cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range origins {
+		if o.Key == "server" {
+			s.serverNamed = strings.HasPrefix(o.Origin, "flag") || strings.HasPrefix(o.Origin, "env")
+		}
+	}
+	if c.Flags().Changed("server") && !c.Flags().Changed("socket") {
+		s.cfg.Socket = ""
+	}
+	return s, nil
+}
+
+func (s *adminSession) out() io.Writer { return s.cmd.OutOrStdout() }
+func (s *adminSession) err() io.Writer { return s.cmd.ErrOrStderr() }
+
+// say prints a line for people; with another format nothing.
+func (s *adminSession) say(format string, args ...any) error {
+	if s.format.String() != outputTable {
+		return nil
+	}
+	_, err := fmt.Fprintf(s.out(), format+"\n", args...)
+	return err
+}
+
+func (s *adminSession) close() error {
+	if s.link == nil {
+		return nil
+	}
+	return s.link.Close()
+}
+
+// conn dials once. It returns errors that say what is missing.
+func (s *adminSession) conn() (grpc.ClientConnInterface, error) {
+	if s.link != nil {
+		return s.link, nil
+	}
+	link, err := dialAdmin(s.cfg, s.serverNamed)
+	if err != nil {
+		return nil, err
+	}
+	s.link = link
+	return link, nil
+}
+
+// ask calls a method of the server within the session's time.
+func ask[Req, Resp any](ctx context.Context, s *adminSession, m admin.Method[Req, Resp], req Req) (Resp, error) {
+	cc, err := s.conn()
+	if err != nil {
+		var none Resp
+		return none, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	resp, err := m.Call(ctx, cc, req)
+	return resp, s.link.explain(err, m.Need)
+}
+
+// confirm asks a person before what cannot be undone. Without a terminal it
+// refuses, since nobody could answer.
+func (s *adminSession) confirm(question string) error {
+	if s.yes {
+		return nil
+	}
+	if !isTerminal(s.cmd.InOrStdin()) {
+		return usagef("%s: not done without a confirmation", s.cmd.CommandPath()).hint("add --yes when nobody can answer")
+	}
+	fmt.Fprintf(s.err(), "%s [y/N] ", question)
+	line, err := bufio.NewReader(io.LimitReader(s.cmd.InOrStdin(), 64)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return nil
+	}
+	return fmt.Errorf("not confirmed, nothing changed: %w", mesh.ErrDenied)
+}
+
+// isTerminal says whether a person sits at the other end of a stream.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

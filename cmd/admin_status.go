@@ -1,0 +1,86 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+)
+
+func newAdminStatus(a *adminCLI) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show the whole mesh at one glance", Args: takes(),
+		RunE: a.run(func(ctx context.Context, s *adminSession, _ []string) error {
+			v, err := ask(ctx, s, admin.StatusGet, admin.None{})
+			if err != nil {
+				return err
+			}
+			switch {
+			case s.format.structured():
+				return s.format.print(s.out(), v)
+			case s.format == outputName:
+				_, err := fmt.Fprintln(s.out(), v.Mesh)
+				return err
+			}
+			if err := printFields(s.out(), meshFields(v, s.now)); err != nil {
+				return err
+			}
+			for i, w := range v.Warnings {
+				if i == 0 {
+					fmt.Fprintln(s.out())
+				}
+				if _, err := fmt.Fprintln(s.out(), "warning:", clean(w)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+}
+
+func meshFields(v admin.Status, now time.Time) []field {
+	available := "no (one server)"
+	if v.HighlyAvailable {
+		available = "yes"
+	}
+	return []field{
+		{"Mesh", string(v.Mesh)},
+		{"Version", v.Version},
+		{"Server", named(v.Server.Name, string(v.Server.Server))},
+		{"Up since", at(v.Server.Started, now)},
+		{"Highly available", available},
+		{"Members", count(v.Members)},
+		{"Devices", count(v.Devices)},
+		{"Cells", count(v.Cells)},
+		{"Cores", coreStates(v.Cores)},
+		{"Entries online", fmt.Sprintf("%d of %d", v.EntriesOnline, v.Entries)},
+		{"Routes", count(v.Routes)},
+		{"Database", databaseUse(v.Server.Etcd)},
+	}
+}
+
+func databaseUse(e admin.EtcdStatus) string {
+	if e.Quota == 0 {
+		return ""
+	}
+	return size(e.BytesUsed) + " in use, " + size(e.Bytes) + " of " + size(e.Quota) + " on disk"
+}
+
+// coreStates is "3 (2 ready, 1 lost)".
+func coreStates(by map[string]int) string {
+	total, parts := 0, []string{}
+	for _, state := range slices.Sorted(maps.Keys(by)) {
+		total += by[state]
+		parts = append(parts, fmt.Sprintf("%d %s", by[state], state))
+	}
+	if total == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d (%s)", total, strings.Join(parts, ", "))
+}

@@ -1,0 +1,127 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+)
+
+// noun is how objects of one kind are shown. Lists, single objects and names
+// of every kind go through it.
+type noun[T any] struct {
+	one, many string
+	empty     string // what to do when there is none
+	id, label func(T) string
+	columns   []column[T]
+	fields    func(T, time.Time) []field
+	refs      refsFunc // for completion
+}
+
+// arg is how help writes the argument that names an object.
+func (n noun[T]) arg() string { return strings.ToUpper(n.one) }
+
+// column is one column of a list.
+type column[T any] struct {
+	head string
+	cell func(v T, now time.Time) string
+}
+
+// text makes a column that does not depend on the time.
+func text[T any](head string, cell func(T) string) column[T] {
+	return column[T]{head, func(v T, _ time.Time) string { return cell(v) }}
+}
+
+// field is one line of a single object.
+type field struct{ key, value string }
+
+// printList writes a list in the form asked for.
+func printList[T any](w io.Writer, f outputFormat, n noun[T], l admin.List[T], now time.Time) error {
+	switch f {
+	case outputJSON, outputYAML:
+		if l.Items == nil {
+			l.Items = []T{}
+		}
+		return f.print(w, l)
+	case outputName:
+		for _, v := range l.Items {
+			if _, err := fmt.Fprintln(w, n.id(v)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(l.Items) == 0 {
+		_, err := fmt.Fprintf(w, "no %s\n", strings.TrimSuffix(n.many+"; "+n.empty, "; "))
+		return err
+	}
+	return printTable(w, n.columns, l.Items, now, true)
+}
+
+// printTable writes aligned rows.
+func printTable[T any](w io.Writer, columns []column[T], items []T, now time.Time, head bool) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := make([]string, len(columns))
+	if head {
+		for i, c := range columns {
+			line[i] = c.head
+		}
+		row(tw, line)
+	}
+	for _, v := range items {
+		for i, c := range columns {
+			line[i] = clean(c.cell(v, now))
+		}
+		row(tw, line)
+	}
+	return tw.Flush()
+}
+
+// row ends the last cell without padding.
+func row(w io.Writer, cells []string) {
+	for i, c := range cells {
+		if c == "" {
+			cells[i] = "-"
+		}
+	}
+	fmt.Fprintln(w, strings.Join(cells, "\t")) // a tabwriter reports at Flush
+}
+
+// printOne writes a single object in the form asked for.
+func printOne[T any](w io.Writer, f outputFormat, n noun[T], v T, now time.Time) error {
+	switch f {
+	case outputJSON, outputYAML:
+		return f.print(w, v)
+	case outputName:
+		_, err := fmt.Fprintln(w, n.id(v))
+		return err
+	}
+	return printFields(w, n.fields(v, now))
+}
+
+// printFields writes key and value in two columns, without empty values.
+func printFields(w io.Writer, fields []field) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, f := range fields {
+		if f.value != "" {
+			fmt.Fprintf(tw, "%s:\t%s\n", f.key, clean(f.value)) // a tabwriter reports at Flush
+		}
+	}
+	return tw.Flush()
+}
+
+// clean replaces what would steer a terminal or turn the direction of a line:
+// names, reasons and versions come from other people.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		bidi := r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+		if unicode.IsControl(r) || bidi {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
