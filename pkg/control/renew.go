@@ -94,7 +94,7 @@ func untilRenewal(n *identity.Node, now time.Time, spread float64) time.Duration
 
 // retryRenewal is the time to the next try after so many failures: doubling
 // from a minute to an hour, soon enough for several tries while the
-// certificate lasts, and never under a minute (half, for the shortest lives).
+// certificate lasts, and after its end once a minute.
 func retryRenewal(end, now time.Time, failures int, spread float64) time.Duration {
 	d := min(renewRetryMin<<min(failures-1, 10), renewRetryMax)
 	if left := end.Sub(now); left > 0 {
