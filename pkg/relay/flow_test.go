@@ -142,9 +142,9 @@ func TestBulkWritersTakeTurns(t *testing.T) {
 		defer entry.Reset(CodeCanceled)
 		defer core.Reset(CodeCanceled)
 	}
-	eventually(t, "64 MiB on one stream", func() bool { return counts[0].Load() > 64<<20 })
+	eventually(t, "16 MiB on one stream", func() bool { return counts[0].Load() > 16<<20 })
 	for i := range counts {
-		if n := counts[i].Load(); n < 8<<20 {
+		if n := counts[i].Load(); n < 2<<20 {
 			t.Errorf("stream %d got %d bytes", i, n)
 		}
 	}

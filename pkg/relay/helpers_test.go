@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// mesh is a pair of running sessions.
+// pair is two running sessions that face each other.
 type pair struct {
 	entry, core *Session
 	cancel      context.CancelCauseFunc

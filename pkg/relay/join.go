@@ -90,9 +90,9 @@ func resetCode(err error) Code {
 }
 
 // streamEnded hears of the end of a stream. Unless it was cut, reading it will tell.
-func (j *joined) streamEnded(cut bool) {
+func (j *joined) streamEnded(err error, cut bool) {
 	if cut {
-		j.abort(&ResetError{CodeLimit}, CodePeerReset)
+		j.abort(fmt.Errorf("relay: copy: %w", err), resetCode(err))
 	}
 }
 

@@ -231,3 +231,78 @@ func TestJoinOfOtherConnections(t *testing.T) {
 		t.Errorf("summary %+v", sum)
 	}
 }
+
+// fakeHalf reads from r and writes to w.
+type fakeHalf struct {
+	r      io.Reader
+	w      io.Writer
+	fins   int
+	closed int
+}
+
+func (h *fakeHalf) Read(p []byte) (int, error)  { return h.r.Read(p) }
+func (h *fakeHalf) Write(p []byte) (int, error) { return h.w.Write(p) }
+func (h *fakeHalf) CloseWrite() error           { h.fins++; return nil }
+func (h *fakeHalf) Close() error                { h.closed++; return nil }
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// The destination no longer takes the client's bytes, but its answer is on its way.
+func TestWriteErrorLosesNothingOfTheOtherDirection(t *testing.T) {
+	broken := make(chan struct{})
+	answer, release := io.Pipe()
+	want := random(300 << 10)
+	var got bytes.Buffer
+	client := &fakeHalf{r: bytes.NewReader([]byte("request")), w: &got}
+	server := &fakeHalf{r: answer, w: writerFunc(func([]byte) (int, error) {
+		close(broken)
+		return 0, syscall.EPIPE
+	})}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		<-broken
+		release.Write(want)
+		release.Close()
+	})
+	sum := Join(t.Context(), client, server, nil)
+	wg.Wait()
+	if !bytes.Equal(got.Bytes(), want) || sum.Down != int64(len(want)) {
+		t.Errorf("got %d of %d bytes", got.Len(), len(want))
+	}
+	if !errors.Is(sum.Err, syscall.EPIPE) || client.fins != 0 || client.closed != 1 || server.closed != 1 {
+		t.Errorf("ended with %v, %d fins, closed %d and %d", sum.Err, client.fins, client.closed, server.closed)
+	}
+}
+
+// E-10: many flows that end in every way leave nothing behind.
+func TestManyFlowsLeaveNothingBehind(t *testing.T) {
+	p := tlsPair(t, Config{})
+	var wg sync.WaitGroup
+	for i := range 200 {
+		client, atEntry := tcpConns(t)
+		atCore, destination := tcpConns(t)
+		entry, core := p.open(t)
+		wg.Go(func() { Join(t.Context(), atEntry, entry, nil) })
+		wg.Go(func() { Join(t.Context(), core, atCore, nil) })
+		wg.Go(func() { io.Copy(destination, destination); destination.Close() })
+		wg.Go(func() {
+			defer client.Close()
+			switch i % 3 {
+			case 0:
+				client.Write(make([]byte, 1000))
+				client.CloseWrite()
+				io.Copy(io.Discard, client)
+			case 1:
+				client.Write(make([]byte, 1000))
+				client.SetLinger(0)
+			}
+		})
+	}
+	wg.Wait()
+	eventually(t, "all over", func() bool { return p.entry.Streams()+p.core.Streams() == 0 })
+	if held := p.entry.held.Load() + p.core.held.Load(); held != 0 {
+		t.Errorf("%d bytes held", held)
+	}
+}

@@ -115,7 +115,7 @@ func (in *Incoming) Header() Header { return in.header }
 // with a *ResetError as its cause. It is meant for the work between Accept and the answer.
 func (in *Incoming) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
-	in.st.watch(func(bool) { cancel(&ResetError{CodeCanceled}) })
+	in.st.watch(func(err error, _ bool) { cancel(err) })
 	return ctx, func() { cancel(context.Canceled) }
 }
 

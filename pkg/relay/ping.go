@@ -56,9 +56,12 @@ func (s *Session) ping() uint64 {
 	return s.frames.Load()
 }
 
-// tidy looks after streams that rest: it takes back what their windows grew by, and resets those
+// tidy says what has happened since the last time, and looks after streams that rest: it takes back what their windows grew by, and resets those
 // that their user closed long ago and whose peer never said that it was done.
 func (s *Session) tidy(now time.Time) {
+	if n := s.evicted.Swap(0); n > 0 {
+		s.cfg.Log.Warn("relay streams cut for memory", "count", n)
+	}
 	s.mu.Lock()
 	streams := slices.Collect(maps.Keys(s.all))
 	var orphans []*Stream

@@ -310,7 +310,7 @@ func TestQuietLivePeersStayTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := pipePair(t, Config{})
 		entry, core := p.open(t)
-		time.Sleep(24 * time.Hour)
+		time.Sleep(6 * time.Hour)
 		write(t, entry, []byte("x"))
 		if n, err := core.Read(make([]byte, 9)); n != 1 || err != nil {
 			t.Errorf("got %d, %v", n, err)

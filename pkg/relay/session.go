@@ -26,6 +26,8 @@ type Session struct {
 	held   atomic.Int64  // bytes received and not yet read, in all streams
 	budget budget        // what windows may still grow by
 
+	evicted atomic.Int64 // streams cut for memory since that was last logged
+
 	mu       sync.Mutex           // guards all below, and the fields of streams that say so
 	streams  map[uint32]*Stream   // those the peer knows as alive
 	all      map[*Stream]struct{} // those and the ones whose user has not closed them

@@ -35,7 +35,7 @@ type Stream struct {
 	finSent  bool
 	finHeard bool
 	err      error // why it ended, other than by FINs
-	onEnd    func(cut bool)
+	onEnd    func(err error, cut bool)
 }
 
 func (s *Session) newStreamLocked() *Stream {
@@ -236,7 +236,7 @@ func (st *Stream) endLocked(err error, cut bool) func() {
 	}
 	st.retireLocked()
 	if onEnd := st.onEnd; onEnd != nil {
-		return func() { onEnd(cut) }
+		return func() { onEnd(err, cut) }
 	}
 	return func() {}
 }
@@ -273,7 +273,7 @@ func (st *Stream) retireLocked() {
 
 // watch has f called when the stream ends other than by FINs: with cut if what has arrived was
 // dropped too. Only the last f counts. f must not block.
-func (st *Stream) watch(f func(cut bool)) {
+func (st *Stream) watch(f func(err error, cut bool)) {
 	st.s.mu.Lock()
 	err := st.err
 	if !st.released {
@@ -281,6 +281,6 @@ func (st *Stream) watch(f func(cut bool)) {
 	}
 	st.s.mu.Unlock()
 	if err != nil {
-		f(st.recv.isClosed())
+		f(err, st.recv.isClosed())
 	}
 }

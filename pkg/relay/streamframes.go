@@ -116,7 +116,7 @@ func (r *reader) reset(f frame, code Code) error {
 func (s *Session) evict() {
 	s.mu.Lock()
 	var fullest *Stream
-	most := 0
+	var most int
 	for st := range s.all {
 		if n := st.recv.holds(); n > most {
 			fullest, most = st, n
@@ -124,7 +124,7 @@ func (s *Session) evict() {
 	}
 	s.mu.Unlock()
 	if fullest != nil {
-		s.cfg.Log.Warn("stream evicted", "held", most)
+		s.evicted.Add(1)
 		fullest.cut(CodeLimit)
 	}
 }
