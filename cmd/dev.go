@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -59,8 +60,7 @@ func runDevUp(ctx context.Context, out io.Writer, s dev.Settings, demo bool) err
 	}
 	if demo {
 		if err := m.Demo(ctx); err != nil {
-			m.Close()
-			return err
+			return errors.Join(err, m.Close())
 		}
 	} else {
 		printTryNext(out, m)

@@ -134,7 +134,11 @@ func report(stderr io.Writer, err error) int {
 		return int(code)
 	}
 	for line := range strings.Lines(strings.TrimRight(err.Error(), "\n")) {
-		fmt.Fprintf(stderr, "error: %s\n", strings.TrimRight(line, "\n"))
+		line = strings.TrimRight(line, "\n")
+		if !strings.HasPrefix(line, " ") { // what is indented belongs to the line above
+			line = "error: " + line
+		}
+		fmt.Fprintln(stderr, line)
 	}
 	if h := hintOf(err); h != "" {
 		fmt.Fprintf(stderr, "hint: %s\n", h)

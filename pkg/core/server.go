@@ -26,6 +26,9 @@ type Options struct {
 	// Dir is the state folder, for the device table and the cell certificate;
 	// "" keeps both in memory.
 	Dir string
+	// RelayPort is the port entries reach, for the first hello; 0: unknown
+	// until Serve.
+	RelayPort uint16
 	// Relay are the settings of sessions; zero means their defaults.
 	Relay      relay.Config
 	Registerer prometheus.Registerer // nil: no metrics
@@ -71,6 +74,7 @@ func New(o Options) (*Server, error) {
 		changed:  make(chan struct{}, 1),
 		sessions: map[*relay.Session]struct{}{},
 	}
+	s.port.Store(uint32(o.RelayPort))
 	s.metrics = newMetrics(o.Registerer, s.devices)
 	s.dialer.policy.Store(s.policyOf(nil))
 	if cfg.Egress.Kind == EgressForward {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"strings"
 
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -35,10 +36,19 @@ func (m *Mesh) Demo(ctx context.Context) error {
 	}...)
 	for _, s := range steps {
 		if err := m.step(ctx, s.what, s.run); err != nil {
-			return err
+			return fmt.Errorf("%w\n%s", err, m.tails())
 		}
 	}
 	return nil
+}
+
+// tails are the last lines of every log, for whoever asks why a step failed.
+func (m *Mesh) tails() string {
+	var b strings.Builder
+	for _, p := range m.processes() {
+		fmt.Fprintf(&b, "  %s:\n%s\n", p.Name, tail(p.Log, 8))
+	}
+	return b.String()
 }
 
 func (m *Mesh) curl(ctx context.Context, curl string) error {

@@ -164,7 +164,7 @@ func tail(file string, n int) string {
 		return "(no log: " + err.Error() + ")"
 	}
 	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+	return "    | " + strings.Join(lines[max(0, len(lines)-n):], "\n    | ")
 }
 
 func newProcess(dir, name, health string) (*Process, error) {

@@ -139,6 +139,7 @@ func (m *Mesh) startEntry(ctx context.Context, name, addr string) error {
 		"listen":         addr,
 		"metrics-listen": ports[0],
 		"token-file":     token,
+		"limits":         map[string]any{"connections": 2048, "per-source": 2048, "hellos": 1024}, // of modest machines
 	}, "entry", "run")
 }
 

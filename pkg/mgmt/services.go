@@ -72,10 +72,10 @@ func (r *runtime) newGRPC() *grpc.Server {
 	}
 	return grpc.NewServer(
 		grpc.Creds(handshaken{}),
+		grpc.InTapHandle(g.early),
 		grpc.UnaryInterceptor(g.unary),
 		grpc.StreamInterceptor(g.stream),
-		// Through the interceptor, so that what does not exist is denied like
-		// everything that is not in the table.
+		// What does not exist is denied like everything that is not in the table.
 		grpc.UnknownServiceHandler(gateway.RefuseUnknown),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),
@@ -100,7 +100,7 @@ func (r *runtime) register(g *grpc.Server) {
 	gw := &gateway.Server{Client: r.store.Client(), PeerID: peerID, HasLeader: r.etcd.hasLeader, Log: r.log}
 	gw.Register(g)
 	svc := &adminsvc.Service{
-		Store: r.store, CA: r.authority, ServerStatus: r.status, NewCellCA: ca.NewCellCA,
+		Store: r.store, CA: r.authority, ServerStatus: r.status, NewCellCA: ca.NewCellCA, WaitServed: r.nodes.WaitServed,
 		Mesh: r.keys.Mesh, Server: r.keys.Server, RootHash: r.rootHash(), Version: r.srv.Version, Log: r.log,
 	}
 	admin.Serve(g, svc.Bindings())

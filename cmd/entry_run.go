@@ -1,0 +1,94 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshctl/meshctl/internal/supervise"
+	"github.com/meshctl/meshctl/pkg/entry"
+	"github.com/meshctl/meshctl/pkg/identity"
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store/gateway"
+)
+
+func newEntryRun() *cobra.Command {
+	return roleCommand("entry", &cobra.Command{
+		Use:   "run",
+		Short: "Accept clients and relay each to the core its route names",
+		Long: `Enrolls with the token in --token-file when this folder has no identity yet, then
+accepts clients. On SIGTERM it stops accepting and lets open connections finish,
+up to drain.limit.`,
+	})
+}
+
+func (c *entryConfig) run(ctx context.Context, log *slog.Logger) error {
+	if err := entry.CheckFiles(c.Limits.Connections); err != nil {
+		return &configError{err}
+	}
+	files, err := openNode(c.Dir, log)
+	if err != nil {
+		return err
+	}
+	node, err := c.identity(ctx, files, log)
+	if err != nil {
+		return err
+	}
+	parts, err := files.parts(node, log)
+	if err != nil {
+		return err
+	}
+	clients, err := entry.Listen(ctx, c.Listen)
+	if err != nil {
+		return listenError("listen", err)
+	}
+	defer clients.Close()
+	healthLn, err := listen(ctx, "metrics-listen", c.MetricsListen)
+	if err != nil {
+		return err
+	}
+
+	settings := &entry.Settings{}
+	srv := &entry.Server{
+		Node: node, Revocations: parts.revocations, Settings: settings,
+		Limits:       entry.Limits{Total: c.Limits.Connections, PerSource: c.Limits.PerSource, Hellos: c.Limits.Hellos},
+		Proxies:      entry.Proxies{Trusted: c.trusted, Required: c.Proxies.Required},
+		HelloTimeout: c.HelloTimeout,
+		DrainWait:    c.Drain.Wait, DrainLimit: c.Drain.Limit,
+		Metrics: parts.registry, Log: parts.log,
+	}
+	routes, err := gateway.Dial(gateway.Config{
+		Addresses: files.state.Addresses, Node: node, Revocations: parts.revocations,
+		PerTry: c.LookupTimeout, StaleFor: settings.StaleFor, OnTarget: srv.TargetChanged,
+		Metrics: parts.registry, Log: parts.log,
+	})
+	if err != nil {
+		return err
+	}
+	defer routes.Close()
+	srv.Router = routes
+
+	units := append(parts.units(srv, srv.Ready, healthLn),
+		supervise.Unit{Name: "routes", Run: supervise.Always(routes.Run)},
+		supervise.Unit{Name: "clients", Run: supervise.Always(func(ctx context.Context) error { return srv.Serve(ctx, clients) })})
+	return supervise.Run(ctx, parts.log, units...)
+}
+
+// identity loads the entry's identity, or enrolls at the first start.
+func (c *entryConfig) identity(ctx context.Context, files nodeFiles, log *slog.Logger) (*identity.Node, error) {
+	node, err := files.load(mesh.RoleEntry)
+	if !errors.Is(err, mesh.ErrNotFound) {
+		return node, err
+	}
+	if c.TokenFile == "" {
+		return nil, &configError{mesh.WithHint(errors.New("this entry has not enrolled, and token-file is not set"),
+			"on the management server: meshctl admin token create --role entry --name NAME; then --token-file FILE here")}
+	}
+	token, err := readSecretFile("token-file", c.TokenFile, nil)
+	if err != nil {
+		return nil, &configError{err}
+	}
+	return files.enroll(ctx, mesh.RoleEntry, token, true, log)
+}

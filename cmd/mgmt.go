@@ -1,0 +1,71 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshctl/meshctl/pkg/doctor"
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/mgmt"
+)
+
+func newMgmt() *cobra.Command {
+	return group("mgmt", "The management server: etcd, the CA, node control", newMgmtServe(), newMgmtStatus())
+}
+
+// mgmtConfig is how a management server runs.
+type mgmtConfig struct {
+	mgmt.Config
+	PassphraseFile string    `key:"passphrase-file" help:"file with the root passphrase, read at founding only; asked for on the terminal when empty"`
+	Log            logConfig `key:"log"`
+}
+
+func newMgmtConfig() *mgmtConfig {
+	return &mgmtConfig{Config: mgmt.DefaultConfig(), Log: defaultLog()}
+}
+
+func (c *mgmtConfig) logging() logConfig { return c.Log }
+
+func (c *mgmtConfig) prepare() error {
+	if c.Name == "" {
+		c.Name = hostName()
+	}
+	return c.Validate()
+}
+
+func (c *mgmtConfig) checks() []doctor.Check {
+	const room = 1 << 30 // etcd preallocates its log and grows to its quota
+	checks := []doctor.Check{
+		doctor.Folder(c.Dir, room),
+		doctor.Descriptors(uint64(c.Rates.Open) + 1024),
+		doctor.Listener("mesh port", c.MeshListen, c.MetricsListen),
+		doctor.Listener("etcd clients", c.Etcd.ClientListen, c.MetricsListen),
+		doctor.Listener("etcd peers", c.Etcd.PeerListen, c.MetricsListen),
+	}
+	for what, addr := range map[string]string{"admin": c.AdminListen, "route gateway": c.GatewayListen, "metrics": c.MetricsListen} {
+		if addr != "" {
+			checks = append(checks, doctor.Listener(what, addr, c.MetricsListen))
+		}
+	}
+	return checks
+}
+
+// setupError marks what mgmt says no restart mends.
+func setupError(err error) error {
+	if errors.Is(err, mgmt.ErrSetup) {
+		return &configError{err}
+	}
+	return err
+}
+
+// checkPassphrase refuses what is too easy to guess for the one key that all
+// trust hangs on.
+func checkPassphrase(p mesh.Secret) error {
+	const least = 12
+	if n := len([]rune(p.Reveal())); n < least {
+		return fmt.Errorf("root passphrase: %d characters: want at least %d: %w", n, least, mesh.ErrInvalid)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/mgmt"
+)
+
+func newMgmtServe() *cobra.Command {
+	return roleCommand("mgmt", &cobra.Command{
+		Use:   "serve",
+		Short: "Found a mesh on this server, or resume it, and serve",
+		Long: `Founds a mesh when the data folder is empty: it makes the root key, seals it under
+a passphrase (asked for on the terminal, or read from --passphrase-file), and
+keeps the passphrase nowhere. With a mesh in the folder it resumes and asks for
+nothing. Then it serves until SIGTERM.`,
+	})
+}
+
+func (c *mgmtConfig) run(ctx context.Context, log *slog.Logger) error {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	srv := &mgmt.Server{
+		Config: c.Config, Version: version().Version, Passphrase: c.passphrase, Registry: reg, Log: log,
+	}
+	return setupError(srv.Run(ctx, func() {}))
+}
+
+// passphrase reads the root passphrase from its file or asks for it twice.
+func (c *mgmtConfig) passphrase(ctx context.Context) (mesh.Secret, error) {
+	if c.PassphraseFile != "" {
+		p, err := readSecretFile("passphrase-file", c.PassphraseFile, os.Stdin)
+		if err != nil {
+			return "", err
+		}
+		return p, checkPassphrase(p)
+	}
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return "", mesh.WithHint(fmt.Errorf("root passphrase: this folder has no mesh yet, and there is no terminal to ask on: %w", mesh.ErrInvalid),
+			"found the mesh from a terminal once, or give --passphrase-file (mode 0600)")
+	}
+	return askPassphrase(ctx)
+}
+
+func askPassphrase(ctx context.Context) (mesh.Secret, error) {
+	fmt.Fprintln(os.Stderr, "Founding a new mesh. The root passphrase opens the key that all trust hangs on.\nIt is stored nowhere: keep it safe and off this server.")
+	first, err := prompt(ctx, "Root passphrase: ")
+	if err != nil {
+		return "", err
+	}
+	if err := checkPassphrase(mesh.Secret(first)); err != nil {
+		return "", err
+	}
+	second, err := prompt(ctx, "The same again: ")
+	if err != nil {
+		return "", err
+	}
+	if !bytes.Equal(first, second) {
+		return "", fmt.Errorf("root passphrase: the two differ: %w", mesh.ErrInvalid)
+	}
+	return mesh.Secret(first), nil
+}
+
+// prompt reads one line without echo. It gives the terminal back its echo when
+// ctx ends meanwhile.
+func prompt(ctx context.Context, text string) ([]byte, error) {
+	fd := int(os.Stdin.Fd())
+	state, err := term.GetState(fd)
+	if err != nil {
+		return nil, fmt.Errorf("root passphrase: %w", err)
+	}
+	type answer struct {
+		line []byte
+		err  error
+	}
+	got := make(chan answer, 1)
+	fmt.Fprint(os.Stderr, text)
+	go func() {
+		line, err := term.ReadPassword(fd)
+		got <- answer{line, err}
+	}()
+	select {
+	case a := <-got:
+		fmt.Fprintln(os.Stderr)
+		return a.line, a.err
+	case <-ctx.Done(): // the read itself cannot be interrupted; the process is about to end
+		return nil, errors.Join(ctx.Err(), term.Restore(fd, state))
+	}
+}

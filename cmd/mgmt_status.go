@@ -1,0 +1,135 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/mgmt"
+)
+
+func newMgmtStatus() *cobra.Command {
+	cfg := newMgmtConfig()
+	var format outputFormat
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Show this server: etcd, sizes, certificates and their ends, connected nodes",
+		Long: `Asks the server over its unix socket. When it does not answer, shows what can be
+read from its data folder instead.
+
+Exit status: 0 when the server answers and reports no problem, 69 when it does not
+answer, 1 when it reports a problem.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if _, err := loadConfig(c, "mgmt", cfg); err != nil {
+				return err
+			}
+			return runMgmtStatus(c, cfg, format)
+		},
+	}
+	configFlags(c, "mgmt", cfg)
+	format.flag(c)
+	return c
+}
+
+func runMgmtStatus(c *cobra.Command, cfg *mgmtConfig, format outputFormat) error {
+	st, err := askStatus(c.Context(), cfg.Socket())
+	down := errors.Is(err, mesh.ErrUnavailable)
+	if err != nil && !down {
+		return err
+	}
+	if down {
+		if st, err = mgmt.Inspect(cfg.Dir); err != nil {
+			return err
+		}
+		st.Problems = append([]string{"the server does not answer on " + cfg.Socket()}, st.Problems...)
+	}
+	if format.structured() {
+		err = format.print(c.OutOrStdout(), st)
+	} else {
+		err = printServer(c.OutOrStdout(), st, time.Now())
+	}
+	switch {
+	case err != nil:
+		return err
+	case down:
+		return exitError(exitUnavailable)
+	case len(st.Problems) > 0:
+		return exitError(exitFailure)
+	}
+	return nil
+}
+
+func askStatus(ctx context.Context, socket string) (admin.ServerStatus, error) {
+	cc, err := admin.DialSocket(socket)
+	if err != nil {
+		return admin.ServerStatus{}, err
+	}
+	defer cc.Close()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return admin.ServerStatusGet.Call(ctx, cc, admin.None{})
+}
+
+func printServer(w io.Writer, s admin.ServerStatus, now time.Time) error {
+	if err := printFields(w, serverFields(s, now)); err != nil {
+		return err
+	}
+	if len(s.Certificates) > 0 {
+		fmt.Fprintln(w)
+		columns := []column[admin.CertEnd]{
+			text("CERTIFICATE", func(e admin.CertEnd) string { return e.What }),
+			{"ENDS", func(e admin.CertEnd, now time.Time) string { return at(e.Ends, now) }},
+		}
+		if err := printTable(w, columns, s.Certificates, now, true); err != nil {
+			return err
+		}
+	}
+	if len(s.Nodes) > 0 {
+		fmt.Fprintln(w)
+		columns := []column[admin.NodeLine]{
+			text("NODE", func(n admin.NodeLine) string { return n.Node }),
+			text("NAME", func(n admin.NodeLine) string { return clean(n.Name) }),
+			text("VERSION", func(n admin.NodeLine) string { return clean(n.Version) }),
+			{"CONNECTED", func(n admin.NodeLine, now time.Time) string { return at(n.Connected, now) }},
+			text("FROM", func(n admin.NodeLine) string { return n.Observed }),
+		}
+		if err := printTable(w, columns, s.Nodes, now, true); err != nil {
+			return err
+		}
+	}
+	for i, p := range s.Problems {
+		if i == 0 {
+			fmt.Fprintln(w)
+		}
+		if _, err := fmt.Fprintln(w, "problem:", clean(p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func serverFields(s admin.ServerStatus, now time.Time) []field {
+	fields := []field{{"Server", named(s.Name, string(s.Server))}}
+	if s.Started.IsZero() {
+		return append(fields, field{"Running", "no"})
+	}
+	e := s.Etcd
+	return append(fields, []field{
+		{"Version", s.Version},
+		{"Up since", at(s.Started, now)},
+		{"Highly available", "no (one server)"},
+		{"etcd", fmt.Sprintf("member %s of %d, leader %s", e.Member, e.Members, e.Leader)},
+		{"Revision", fmt.Sprint(e.Revision)},
+		{"Database", databaseUse(e)},
+		{"Alarms", strings.Join(e.Alarms, ", ")},
+		{"Connected nodes", count(len(s.Nodes))},
+	}...)
+}

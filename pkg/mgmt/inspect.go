@@ -1,0 +1,48 @@
+package mgmt
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// Inspect describes a server that does not answer from what its data folder
+// holds, and changes nothing. What cannot be read is named in Problems.
+func Inspect(dir string) (admin.ServerStatus, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return admin.ServerStatus{}, mesh.WithHint(fmt.Errorf("mgmt: inspect data folder: %w", err),
+			"name the folder with --dir or --config; `meshctl mgmt serve` makes it")
+	}
+	f := &folder{dir: dir}
+	var s admin.ServerStatus
+	problem := func(err error) {
+		if err != nil {
+			s.Problems = append(s.Problems, err.Error())
+		}
+	}
+	k, err := f.load()
+	if err != nil {
+		problem(err)
+		return s, nil
+	}
+	s.Server = k.Server
+	s.Certificates = []admin.CertEnd{
+		{What: "intermediate", Ends: k.intermediate.NotAfter},
+		{What: "root", Ends: k.root.NotAfter},
+		{What: "etcd CA", Ends: k.etcd.Cert().NotAfter},
+	}
+	founded, err := f.has(fileFounded)
+	problem(err)
+	if err == nil && !founded {
+		problem(errors.New("founding was not finished"))
+	}
+	if _, err := os.Stat(filepath.Join(dir, dirEtcd)); errors.Is(err, fs.ErrNotExist) {
+		problem(fmt.Errorf("etcd's data %s is missing", filepath.Join(dir, dirEtcd)))
+	}
+	return s, nil
+}
