@@ -1,0 +1,134 @@
+package nodes
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/control/controlpb"
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store"
+)
+
+func TestEntryConfiguration(t *testing.T) {
+	n := newNetwork(t, quick())
+	f := n.addEntry("e")
+	l := f.greet()
+	first := until(l, (*controlpb.MgmtMessage).GetConfig)
+	if !slices.Equal(first.GetSuffixes(), []string{"a.example.net"}) || time.Duration(first.GetStaleIfErrorNanos()) != 24*time.Hour || first.GetRevision() == 0 {
+		t.Errorf("configuration %v", first)
+	}
+	l.ack(controlpb.Ack_KIND_CONFIG, first.GetRevision(), "")
+
+	second := mesh.Cell{ID: mesh.NewCellID(), Name: "b", Suffix: "b.example.net", State: mesh.CellActive}
+	n.change(func(tx *store.Tx) error { return store.Create(tx, n.store.Cells, second.ID, second) })
+	next := until(l, (*controlpb.MgmtMessage).GetConfig)
+	if !slices.Equal(next.GetSuffixes(), []string{"a.example.net", "b.example.net"}) || next.GetRevision() <= first.GetRevision() {
+		t.Errorf("configuration %v", next)
+	}
+
+	// H-06: what does not run is told, and not sent again.
+	l.ack(controlpb.Ack_KIND_CONFIG, next.GetRevision(), "cannot bind: in use")
+	n.wantEvent(mesh.EventConfigRefused, f.id.Node())
+	eventually(t, "status tells", func() bool {
+		st := n.status(f)
+		return st.Failure == "config: cannot bind: in use" && st.ConfigRev == first.GetRevision()
+	})
+
+	n.change(func(tx *store.Tx) error {
+		return store.Update(tx, n.store.Cells, second.ID, func(c *mesh.Cell) error { c.State = mesh.CellRetired; return nil })
+	})
+	last := until(l, (*controlpb.MgmtMessage).GetConfig)
+	if !slices.Equal(last.GetSuffixes(), []string{"a.example.net"}) || last.GetRevision() <= next.GetRevision() {
+		t.Errorf("configuration %v", last)
+	}
+	l.ack(controlpb.Ack_KIND_CONFIG, last.GetRevision(), "")
+	eventually(t, "status tells", func() bool { st := n.status(f); return st.Failure == "" && st.ConfigRev == last.GetRevision() })
+
+	// Who has it already is not sent it again, and nothing changes by itself.
+	l.hangUp()
+	eventually(t, "gone", func() bool { return len(n.svc.Connected()) == 0 })
+	f.hello.Boot, f.hello.MeshEpoch, f.hello.ConfigRevision = 2, 1, last.GetRevision()
+	l = f.greet()
+	never(t, "the same configuration again", func() bool {
+		return len(l.in) > 0 && (<-l.in).GetConfig() != nil
+	})
+}
+
+func TestCoreConfiguration(t *testing.T) {
+	n := newNetwork(t, quick())
+	n.change(func(tx *store.Tx) error {
+		return store.Update(tx, n.store.Config, store.ConfigKey, func(c *mesh.Config) error {
+			c.MgmtAddresses = []string{"93.184.216.34:8443", "127.0.0.1:8443"}
+			c.EntryAddresses = []string{"93.184.216.35:443"}
+			return nil
+		})
+	})
+	f := n.addCore("c")
+	l := f.greet()
+	var c *controlpb.Config
+	for c == nil || len(c.GetMeshAddresses()) == 0 { // the first may come before they are resolved
+		c = until(l, (*controlpb.MgmtMessage).GetConfig)
+	}
+	if c.GetCellId() != string(n.cell.ID) || c.GetCellSuffix() != "a.example.net" || c.GetCellCertificate() != "private" || c.GetDrain() {
+		t.Errorf("configuration %v", c)
+	}
+	if want := []string{"93.184.216.34", "93.184.216.35"}; !slices.Equal(c.GetMeshAddresses(), want) {
+		t.Errorf("addresses of the mesh %v, want %v", c.GetMeshAddresses(), want)
+	}
+}
+
+func TestCellCertificate(t *testing.T) {
+	n := newNetwork(t, quick())
+	sealed, err := n.store.Seal(store.CellKeyPlace(n.cell.ID), "the key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.change(func(tx *store.Tx) error {
+		return store.Update(tx, n.store.Cells, n.cell.ID, func(c *mesh.Cell) error { c.CACert, c.CAKey = "the ca", sealed; return nil })
+	})
+	n.svc.SignCell = func(ca string, key mesh.Secret, csr []byte, suffix mesh.ServerName, life time.Duration, _ time.Time) ([][]byte, error) {
+		if ca != "the ca" || key.Reveal() != "the key" || life != 90*24*time.Hour {
+			t.Errorf("sign with %q for %v", ca, life)
+		}
+		return [][]byte{append([]byte("leaf of "+suffix+" for "), csr...), []byte(ca)}, nil
+	}
+	f := n.addCore("c")
+	l := f.greet()
+	ask := func(cell mesh.CellID, csr []byte) *controlpb.CellCertificate {
+		l.send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_CellRequest{CellRequest: &controlpb.CellRequest{Csr: csr, CellId: string(cell)}}})
+		return until(l, (*controlpb.MgmtMessage).GetCellCertificate)
+	}
+	got := ask(n.cell.ID, []byte("csr"))
+	if len(got.GetChain()) != 2 || string(got.GetChain()[0]) != "leaf of a.example.net for csr" || got.GetError() != "" {
+		t.Errorf("certificate %v", got)
+	}
+	n.wantEvent(mesh.EventCellCertificated, "cell/"+string(n.cell.ID))
+	if got := ask(mesh.NewCellID(), []byte("csr")); len(got.GetChain()) != 0 || !strings.Contains(got.GetError(), "not the cell of this core") {
+		t.Errorf("another cell's certificate: %v", got)
+	}
+	if got := ask(n.cell.ID, make([]byte, 20<<10)); !strings.Contains(got.GetError(), "too long") {
+		t.Errorf("a request of 20 KiB: %v", got)
+	}
+	if got := ask(n.cell.ID, []byte("csr")); !strings.Contains(got.GetError(), "too often") {
+		t.Errorf("the fourth request at once: %v", got)
+	}
+}
+
+func TestUsageAddsUp(t *testing.T) {
+	n := newNetwork(t, quick())
+	f := n.addCore("c")
+	l := f.greet()
+	id := mesh.NewDeviceID()
+	for range 2 {
+		l.send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{Streams: 7, Usage: []*controlpb.DeviceUsage{
+			{Device: string(id), Up: 1, Down: 10, Connections: 1}, {Device: string(id), Up: -5, Down: 1<<63 - 1}, {Device: "nonsense", Up: 1},
+		}}}})
+	}
+	eventually(t, "usage", func() bool {
+		u := n.svc.Usage()
+		return len(u) == 1 && u[id].Up == 2 && u[id].Down == 1<<63-1 && u[id].Connections == 2
+	})
+	eventually(t, "streams in status", func() bool { return n.status(f).Streams == 7 })
+}

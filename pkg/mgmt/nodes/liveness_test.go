@@ -1,0 +1,133 @@
+package nodes
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store"
+)
+
+// D-03, as far as one server can show it.
+func TestLostAfterLimit(t *testing.T) {
+	times := quick()
+	times.Lost = 1500 * time.Millisecond
+	n := newNetwork(t, times, loopback...)
+	f := n.addCore("c")
+	f.relay(f.node)
+	l := f.greet()
+	f.live(l, nil)
+	n.wantState(f, mesh.CoreReady)
+	d := n.addDevice("phone")
+	eventually(t, "served", func() bool { return len(n.via(d)) == 1 })
+
+	l.hangUp()
+	began := time.Now()
+	c := n.wantState(f, mesh.CoreLost)
+	if took := time.Since(began); took < times.Lost-500*time.Millisecond {
+		t.Errorf("lost after %v, the limit is %v", took, times.Lost)
+	}
+	if !strings.HasPrefix(c.Reason, "no phone-home since ") {
+		t.Errorf("reason %q", c.Reason)
+	}
+	n.wantEvent(mesh.EventCoreLost, f.id.Node())
+	// Assignment is not health: the route stays, its target tells.
+	if via := n.via(d); len(via) != 1 {
+		t.Errorf("via %v after the core was lost", via)
+	}
+	if target, err := n.store.Targets.Get(t.Context(), f.id.ID); err != nil || target.Value.State != mesh.CoreLost {
+		t.Errorf("target %+v, %v", target.Value, err)
+	}
+
+	f.hello.Boot++
+	f.live(f.greet(), nil)
+	n.wantState(f, mesh.CoreReady)
+}
+
+// A server that starts has seen nobody yet: nobody is lost for that.
+func TestRestartLosesNobody(t *testing.T) {
+	times := quick()
+	times.Lost = 3 * time.Second
+	n := newNetwork(t, times, loopback...)
+	f := n.readyCore("c")
+	n.stop()
+	n.change(func(tx *store.Tx) error { // as if it had been down for an hour
+		return store.Update(tx, n.store.Status, f.id.Node(), func(st *mesh.NodeStatus) error {
+			st.LastSeen = st.LastSeen.Add(-time.Hour)
+			return nil
+		})
+	})
+	n.start(times)
+	never(t, "lost right after a restart", func() bool { return n.core(f).State != mesh.CoreReady })
+	n.wantState(f, mesh.CoreLost) // it does not come back, so in the end it is
+}
+
+// A server that dies says nothing; its next start mends what it left.
+func TestStatusLeftByACrash(t *testing.T) {
+	n := newNetwork(t, quick(), loopback...)
+	f := n.readyCore("c")
+	eventually(t, "connected", func() bool { return n.status(f).Connected })
+	n.stop()
+	n.change(func(tx *store.Tx) error {
+		return store.Update(tx, n.store.Status, f.id.Node(), func(st *mesh.NodeStatus) error { st.Connected = true; return nil })
+	})
+	n.start(quick())
+	eventually(t, "not connected", func() bool { return !n.status(f).Connected })
+}
+
+func TestDrain(t *testing.T) {
+	n := newNetwork(t, quick(), loopback...)
+	f := n.addCore("c")
+	f.relay(f.node)
+	l := f.greet()
+	f.live(l, nil)
+	n.wantState(f, mesh.CoreReady)
+	eventually(t, "configured", func() bool { return n.status(f).ConfigRev > 0 })
+	before := n.status(f).ConfigRev
+	drain := func(on bool) {
+		n.change(func(tx *store.Tx) error {
+			return store.Update(tx, n.store.Cores, mesh.CoreID(f.id.ID), func(c *mesh.Core) error { c.Drain = on; return nil })
+		})
+	}
+	drain(true)
+	n.wantState(f, mesh.CoreDraining)
+	eventually(t, "the core runs the new configuration", func() bool { return n.status(f).ConfigRev > before })
+	drain(false)
+	n.wantState(f, mesh.CoreReady)
+	if got := len(n.events(mesh.EventCoreReady, f.id.Node())); got != 1 {
+		t.Errorf("%d ready events, want 1", got)
+	}
+}
+
+func TestAliveIsTold(t *testing.T) {
+	n := newNetwork(t, quick())
+	f := n.addEntry("e")
+	l := f.greet()
+	alive := func() bool {
+		all, err := n.store.AliveNodes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(all[f.id.Node()]) == n.server.Identity().ID
+	}
+	eventually(t, "alive", alive)
+	l.hangUp()
+	eventually(t, "not alive", func() bool { return !alive() })
+}
+
+func TestDecide(t *testing.T) {
+	now := time.Now()
+	gone := observation{Liveness: mesh.Liveness{LastSeen: now.Add(-time.Hour)}}
+	lost := gone.decide(mesh.Core{State: mesh.CoreReady}, now, time.Minute)
+	if lost.State != mesh.CoreLost || lost.Reason == "" {
+		t.Fatalf("core %+v, want lost", lost)
+	}
+	gone.LastSeen = now.Add(-2 * time.Minute)
+	if again := gone.decide(lost, now, time.Minute); again.Reason != lost.Reason {
+		t.Errorf("reason of a lost core became %q", again.Reason)
+	}
+	if joined := gone.decide(mesh.Core{State: mesh.CoreJoined}, now, time.Minute); joined.State != mesh.CoreJoined {
+		t.Errorf("a core that was never there is %s", joined.State)
+	}
+}
