@@ -10,7 +10,6 @@ type chunk struct {
 }
 
 func (c *chunk) bytes() []byte { return c.b[c.r:c.w] }
-func (c *chunk) room() int     { return len(c.b) - c.w }
 
 func (c *chunk) fill(p []byte) int {
 	n := copy(c.b[c.w:], p)

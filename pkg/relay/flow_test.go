@@ -138,7 +138,7 @@ func TestBulkWritersTakeTurns(t *testing.T) {
 	for i := range counts {
 		entry, core := p.open(t)
 		wg.Go(func() { io.Copy(core, zeros{}) })
-		wg.Go(func() { entry.copyTo(io.Discard, &counts[i]) })
+		wg.Go(func() { entry.copyTo(io.Discard, &tally{shared: &counts[i]}) })
 		defer entry.Reset(CodeCanceled)
 		defer core.Reset(CodeCanceled)
 	}

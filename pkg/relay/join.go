@@ -17,7 +17,8 @@ type Half interface {
 	CloseWrite() error
 }
 
-// Meter counts bytes while they pass. Up is from the client, Down is to it.
+// Meter counts bytes while they pass. Up is from the client, Down is to it. Several joined pairs may
+// share one.
 type Meter struct {
 	Up, Down atomic.Int64
 }
@@ -40,7 +41,6 @@ func Join(ctx context.Context, client, server Half, m *Meter) Summary {
 	if m == nil {
 		m = new(Meter)
 	}
-	before := [2]int64{m.Up.Load(), m.Down.Load()}
 	j := &joined{client: client, server: server}
 	stop := context.AfterFunc(ctx, func() { j.abort(context.Cause(ctx), causeCode(ctx, CodeGoingAway)) })
 	defer stop()
@@ -49,11 +49,12 @@ func Join(ctx context.Context, client, server Half, m *Meter) Summary {
 			st.watch(j.streamEnded)
 		}
 	}
-	var up sync.WaitGroup
-	up.Go(func() { j.copy("client to server", server, client, &m.Up) })
-	j.copy("server to client", client, server, &m.Down)
-	up.Wait()
-	return Summary{Up: m.Up.Load() - before[0], Down: m.Down.Load() - before[1], Err: j.finish()}
+	up, down := tally{shared: &m.Up}, tally{shared: &m.Down}
+	var wg sync.WaitGroup
+	wg.Go(func() { j.copy("client to server", server, client, &up) })
+	j.copy("server to client", client, server, &down)
+	wg.Wait()
+	return Summary{Up: up.n, Down: down.n, Err: j.finish()}
 }
 
 type joined struct {
@@ -68,7 +69,7 @@ type joined struct {
 //
 // If reading breaks, src is dead: both are reset. If writing breaks, dst is dead, and what it had
 // sent is still on its way in the other direction, which will find that out by itself.
-func (j *joined) copy(way string, dst, src Half, count *atomic.Int64) {
+func (j *joined) copy(way string, dst, src Half, count *tally) {
 	readErr, writeErr := pump(dst, src, count)
 	if readErr == nil && writeErr == nil && !j.broken() {
 		writeErr = dst.CloseWrite()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -280,11 +281,17 @@ func TestWriteErrorLosesNothingOfTheOtherDirection(t *testing.T) {
 func TestManyFlowsLeaveNothingBehind(t *testing.T) {
 	p := tlsPair(t, Config{})
 	var wg sync.WaitGroup
+	var shared Meter
+	var up, down atomic.Int64
 	for i := range 200 {
 		client, atEntry := tcpConns(t)
 		atCore, destination := tcpConns(t)
 		entry, core := p.open(t)
-		wg.Go(func() { Join(t.Context(), atEntry, entry, nil) })
+		wg.Go(func() {
+			sum := Join(t.Context(), atEntry, entry, &shared)
+			up.Add(sum.Up)
+			down.Add(sum.Down)
+		})
 		wg.Go(func() { Join(t.Context(), core, atCore, nil) })
 		wg.Go(func() { io.Copy(destination, destination); destination.Close() })
 		wg.Go(func() {
@@ -304,5 +311,8 @@ func TestManyFlowsLeaveNothingBehind(t *testing.T) {
 	eventually(t, "all over", func() bool { return p.entry.Streams()+p.core.Streams() == 0 })
 	if held := p.entry.held.Load() + p.core.held.Load(); held != 0 {
 		t.Errorf("%d bytes held", held)
+	}
+	if up.Load() != shared.Up.Load() || down.Load() != shared.Down.Load() || up.Load() < 67*1000 {
+		t.Errorf("summaries say %d and %d, the shared meter %d and %d", up.Load(), down.Load(), shared.Up.Load(), shared.Down.Load())
 	}
 }

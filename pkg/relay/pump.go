@@ -11,9 +11,20 @@ const (
 	burstSize = 8 << 10     // a shorter read says that a burst is over
 )
 
+// tally counts the bytes of one direction, for itself and for whoever shares a Meter.
+type tally struct {
+	n      int64
+	shared *atomic.Int64
+}
+
+func (t *tally) add(n int64) {
+	t.n += n
+	t.shared.Add(n)
+}
+
 // pump copies from src to dst until src ends. It holds a large buffer only while bytes move, since
 // most connections are quiet most of the time. readErr is nil at the end of src.
-func pump(dst, src Half, count *atomic.Int64) (readErr, writeErr error) {
+func pump(dst, src Half, count *tally) (readErr, writeErr error) {
 	switch src := src.(type) {
 	case *Stream:
 		readErr, writeErr = src.copyTo(dst, count)
@@ -30,7 +41,7 @@ func pump(dst, src Half, count *atomic.Int64) (readErr, writeErr error) {
 
 // pumpAny copies from a connection whose readiness cannot be waited for: it waits with a small
 // buffer and takes a large one while that fills up.
-func pumpAny(dst io.Writer, src io.Reader, count *atomic.Int64) (readErr, writeErr error) {
+func pumpAny(dst io.Writer, src io.Reader, count *tally) (readErr, writeErr error) {
 	var small [512]byte
 	for {
 		n, readErr, writeErr := pass(dst, src, small[:], count)
@@ -43,7 +54,7 @@ func pumpAny(dst io.Writer, src io.Reader, count *atomic.Int64) (readErr, writeE
 	}
 }
 
-func pumpBurst(dst io.Writer, src io.Reader, count *atomic.Int64) (readErr, writeErr error) {
+func pumpBurst(dst io.Writer, src io.Reader, count *tally) (readErr, writeErr error) {
 	buf := copyPool.Get().(*[copySize]byte)
 	defer copyPool.Put(buf)
 	for {
@@ -55,16 +66,16 @@ func pumpBurst(dst io.Writer, src io.Reader, count *atomic.Int64) (readErr, writ
 }
 
 // pass reads once and writes what came.
-func pass(dst io.Writer, src io.Reader, buf []byte, count *atomic.Int64) (n int, readErr, writeErr error) {
+func pass(dst io.Writer, src io.Reader, buf []byte, count *tally) (n int, readErr, writeErr error) {
 	n, readErr = src.Read(buf)
 	return n, readErr, put(dst, buf[:n], count)
 }
 
-func put(dst io.Writer, p []byte, count *atomic.Int64) error {
+func put(dst io.Writer, p []byte, count *tally) error {
 	if len(p) == 0 {
 		return nil
 	}
 	n, err := dst.Write(p)
-	count.Add(int64(n))
+	count.add(int64(n))
 	return err
 }

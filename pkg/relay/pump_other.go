@@ -5,9 +5,8 @@ package relay
 import (
 	"io"
 	"net"
-	"sync/atomic"
 )
 
-func pumpTCP(dst io.Writer, src *net.TCPConn, count *atomic.Int64) (readErr, writeErr error) {
+func pumpTCP(dst io.Writer, src *net.TCPConn, count *tally) (readErr, writeErr error) {
 	return pumpAny(dst, src, count)
 }

@@ -5,12 +5,11 @@ package relay
 import (
 	"io"
 	"net"
-	"sync/atomic"
 	"syscall"
 )
 
 // pumpTCP copies from a TCP connection. While it waits for bytes it holds no buffer.
-func pumpTCP(dst io.Writer, src *net.TCPConn, count *atomic.Int64) (readErr, writeErr error) {
+func pumpTCP(dst io.Writer, src *net.TCPConn, count *tally) (readErr, writeErr error) {
 	raw, err := src.SyscallConn()
 	if err != nil {
 		return err, nil

@@ -77,17 +77,17 @@ func (st *Stream) waitReadable(passed <-chan struct{}) {
 // WriteTo implements io.WriterTo: it writes what arrives straight from where it was received. Credit
 // is granted once the bytes are written, so that a slow w holds back the peer.
 func (st *Stream) WriteTo(w io.Writer) (int64, error) {
-	var n atomic.Int64
-	readErr, writeErr := st.copyTo(w, &n)
+	count := tally{shared: new(atomic.Int64)}
+	readErr, writeErr := st.copyTo(w, &count)
 	if readErr == nil || readErr == io.EOF {
-		return n.Load(), writeErr
+		return count.n, writeErr
 	}
-	return n.Load(), readErr
+	return count.n, readErr
 }
 
 // copyTo does what WriteTo does, counts while it does, and tells the two kinds of error apart. The
 // peer's FIN is io.EOF.
-func (st *Stream) copyTo(w io.Writer, count *atomic.Int64) (readErr, writeErr error) {
+func (st *Stream) copyTo(w io.Writer, count *tally) (readErr, writeErr error) {
 	st.rmu.Lock()
 	defer st.rmu.Unlock()
 	var b batch
@@ -104,7 +104,7 @@ func (st *Stream) copyTo(w io.Writer, count *atomic.Int64) (readErr, writeErr er
 			continue
 		}
 		n, err := b.writeTo(w)
-		count.Add(n)
+		count.add(n)
 		st.grant(b.free())
 		if err != nil {
 			return nil, err
