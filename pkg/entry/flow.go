@@ -50,8 +50,14 @@ func (s *Server) handle(life context.Context, c *net.TCPConn) {
 }
 
 func (f *flow) run(life context.Context) (Reason, error) {
+	// Until the connection is relayed, nothing else notices the end of life.
+	stop := context.AfterFunc(life, func() { relay.Abort(f.conn, relay.CodeUnspecified) })
+	defer stop()
 	hello, reason, err := f.receive()
-	if err != nil {
+	switch {
+	case life.Err() != nil:
+		return ofEnd(context.Cause(life)), context.Cause(life)
+	case err != nil:
 		return reason, err
 	}
 	if f.name, err = mesh.ParseServerName(hello.ServerName); err != nil {
@@ -79,6 +85,7 @@ func (f *flow) run(life context.Context) (Reason, error) {
 	if err != nil {
 		return reason, err
 	}
+	stop()
 	f.s.metrics.setup.Observe(time.Since(f.start).Seconds())
 	return f.relay(ctx, st, hello.Raw)
 }

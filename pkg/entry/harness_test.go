@@ -179,8 +179,6 @@ func (c *core) seen() []relay.Header {
 	return slices.Clone(c.headers)
 }
 
-
-
 // echo sends back what comes and ends when its peer does.
 func echo(in *relay.Incoming) {
 	st, err := in.Accept()
@@ -211,6 +209,12 @@ type gate struct {
 
 func startEntry(t testing.TB, change ...func(*entry.Server)) *gate {
 	t.Helper()
+	return startEntryOn(t, func(ln net.Listener) net.Listener { return ln }, change...)
+}
+
+// startEntryOn lets wrap change the listener.
+func startEntryOn(t testing.TB, wrap func(net.Listener) net.Listener, change ...func(*entry.Server)) *gate {
+	t.Helper()
 	ca := identitytest.New(t)
 	g := &gate{ca: ca, route: newRoutes(), reg: prometheus.NewRegistry(), log: new(lines)}
 	g.Server = &entry.Server{
@@ -220,7 +224,7 @@ func startEntry(t testing.TB, change ...func(*entry.Server)) *gate {
 		Settings:    new(entry.Settings),
 		DrainLimit:  100 * time.Millisecond,
 		Metrics:     g.reg,
-		Log:         slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Log:         logTo(g.log),
 	}
 	g.Settings.Apply([]mesh.ServerName{suffix}, time.Hour, false)
 	for _, f := range change {
@@ -230,7 +234,7 @@ func startEntry(t testing.TB, change ...func(*entry.Server)) *gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.serve(t, ln)
+	g.serve(t, wrap(ln))
 	return g
 }
 
@@ -276,6 +280,10 @@ func (g *gate) wantEnded(t testing.TB, reason entry.Reason, n int) {
 type lines struct {
 	mu  sync.Mutex // guards buf
 	buf bytes.Buffer
+}
+
+func logTo(l *lines) *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 func (l *lines) Write(p []byte) (int, error) {

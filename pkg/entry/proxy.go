@@ -52,8 +52,10 @@ func readProxy(r io.Reader, required bool) (client netip.AddrPort, rest []byte, 
 		n, state := proxyLength(buf)
 		switch {
 		case state == proxyComplete:
-			client, err = parseProxy(buf[:n])
-			return client, buf[n:], err
+			if client, err = parseProxy(buf[:n]); err != nil {
+				return client, nil, err
+			}
+			return client, buf[n:], nil
 		case state == proxyNone && !required:
 			return netip.AddrPort{}, buf, nil
 		case state == proxyNone:

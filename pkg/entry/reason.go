@@ -35,7 +35,7 @@ const (
 const (
 	UnknownSuffix Reason = "unknown_suffix" // not asked for
 	NoRoute       Reason = "no_route"
-	NoMgmt        Reason = "no_mgmt" // no management server answered and no last answer holds
+	NoMgmt        Reason = "no_mgmt"       // no management server answered and no last answer holds
 	LookupFailed  Reason = "lookup_failed" // this entry may not ask, or the answer is not readable
 	Expired       Reason = "expired"
 )

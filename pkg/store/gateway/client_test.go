@@ -9,10 +9,37 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/meshctl/meshctl/pkg/entry/entrytest"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store/gateway"
+	"github.com/meshctl/meshctl/pkg/store/storetest"
 )
+
+// What the entry relies on holds for this Router as for its fakes.
+func TestTheClientKeepsTheRoutersContract(t *testing.T) {
+	m := startMgmt(t)
+	entrytest.Router(t, func(t *testing.T) entrytest.World {
+		if _, err := m.etcd.Delete(t.Context(), "/", clientv3.WithPrefix()); err != nil {
+			t.Fatal(err)
+		}
+		l := storetest.NewLink(t, m.addr)
+		remove := func(key string) {
+			if _, err := m.etcd.Delete(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return entrytest.World{
+			Router:       m.client(t, func(cfg *gateway.Config) { cfg.Addresses = func() []string { return []string{l.Addr()} } }),
+			PutRoute:     func(r mesh.Route) { m.put(t, gateway.RouteKey(r.Name), r) },
+			DeleteRoute:  func(n mesh.ServerName) { remove(gateway.RouteKey(n)) },
+			PutTarget:    func(x mesh.Target) { m.put(t, gateway.TargetKey(x.ID), x) },
+			DeleteTarget: func(id string) { remove(gateway.TargetKey(id)) },
+			Silence:      l.Cut,
+		}
+	})
+}
 
 func lookup(t testing.TB, c *gateway.Client, n mesh.ServerName) (mesh.Route, []mesh.Target) {
 	t.Helper()
@@ -157,13 +184,13 @@ func TestAFrozenServerCostsOnlyTheFirstLookups(t *testing.T) {
 	m := startMgmt(t)
 	core := mesh.NewCoreID()
 	m.putRoute(t, name, core)
-	l := newLink(t, m.addr)
+	l := storetest.NewLink(t, m.addr)
 	c := m.client(t, func(cfg *gateway.Config) {
-		cfg.Addresses = func() []string { return []string{l.addr} }
+		cfg.Addresses = func() []string { return []string{l.Addr()} }
 		cfg.PerTry = 500 * time.Millisecond
 	})
 	eventually(t, "an answer through the link", func() bool { _, _, err := c.Lookup(t.Context(), name); return err == nil })
-	l.freeze(true)
+	l.Freeze()
 	for range 2 {
 		lookup(t, c, name)
 	}
@@ -174,7 +201,7 @@ func TestAFrozenServerCostsOnlyTheFirstLookups(t *testing.T) {
 	if took := time.Since(start); took > 400*time.Millisecond {
 		t.Errorf("100 lookups took %v although nobody answers", took)
 	}
-	l.freeze(false)
+	l.Heal()
 	other := m.putRoute(t, "other.a.example.net", core)
 	eventually(t, "a fresh answer after the thaw", func() bool {
 		r, _, err := c.Lookup(t.Context(), other.Name)
@@ -185,16 +212,16 @@ func TestAFrozenServerCostsOnlyTheFirstLookups(t *testing.T) {
 func TestEqualNamesAreOneQuestion(t *testing.T) {
 	m := startMgmt(t)
 	m.putRoute(t, name, mesh.NewCoreID())
-	l := newLink(t, m.addr)
+	l := storetest.NewLink(t, m.addr)
 	reg := prometheus.NewRegistry()
 	c := m.client(t, func(cfg *gateway.Config) {
-		cfg.Addresses = func() []string { return []string{l.addr} }
+		cfg.Addresses = func() []string { return []string{l.Addr()} }
 		cfg.Metrics = reg
 		cfg.PerTry = 10 * time.Second
 	})
 	lookup(t, c, name)
 	before := lookupsOf(t, reg, "found")
-	l.freeze(true)
+	l.Freeze()
 	var wg sync.WaitGroup
 	var under atomic.Int64
 	for range 50 {
@@ -206,11 +233,44 @@ func TestEqualNamesAreOneQuestion(t *testing.T) {
 		})
 	}
 	eventually(t, "50 lookups under way", func() bool { return under.Load() == 50 })
-	l.freeze(false)
+	l.Heal()
 	wg.Wait()
 	// Those that came to run only after the thaw ask anew.
 	if asked := lookupsOf(t, reg, "found") - before; asked > 25 {
 		t.Errorf("50 equal lookups asked %v times", asked)
+	}
+}
+
+// D-01: an empty store never replaces what is known unless a quorum confirms it
+// or the store is newer.
+func TestAMissThatNobodyConfirms(t *testing.T) {
+	// A spent budget refuses the second question as a lost quorum does.
+	spent := func(s *gateway.Server) { s.MissRate, s.MissBurst = 1e-9, 1 }
+	m := startMgmt(t, spent)
+	empty := startMgmtOf(t, m.ca, spent)
+	var addr atomic.Pointer[[]string]
+	addr.Store(&[]string{m.addr})
+	c := m.client(t, func(cfg *gateway.Config) { cfg.Addresses = func() []string { return *addr.Load() } })
+	m.putRoute(t, "first.a.example.net", mesh.NewCoreID()) // raises the revision above the other's
+	m.putRoute(t, name, mesh.NewCoreID())
+	lookup(t, c, name)
+	if _, _, err := c.Lookup(t.Context(), "never.a.example.net"); !errors.Is(err, mesh.ErrNotFound) {
+		t.Errorf("a confirmed miss: %v, want ErrNotFound", err)
+	}
+	if _, _, err := c.Lookup(t.Context(), "never.a.example.net"); !errors.Is(err, mesh.ErrUnavailable) {
+		t.Errorf("an unconfirmed miss: %v, want ErrUnavailable", err)
+	}
+	addr.Store(&[]string{empty.addr})
+	if _, _, err := c.Lookup(t.Context(), "never.a.example.net"); !errors.Is(err, mesh.ErrNotFound) {
+		t.Errorf("a miss that the other server confirms: %v, want ErrNotFound", err)
+	}
+	lookup(t, c, name)
+	addr.Store(&[]string{m.addr})
+	if _, err := m.etcd.Delete(t.Context(), gateway.RouteKey(name)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.Lookup(t.Context(), name); !errors.Is(err, mesh.ErrNotFound) {
+		t.Errorf("gone from a store that is newer than the last answer: %v, want ErrNotFound", err)
 	}
 }
 

@@ -4,13 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"net/url"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -23,6 +21,7 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store/codec"
 	"github.com/meshctl/meshctl/pkg/store/gateway"
+	"github.com/meshctl/meshctl/pkg/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,27 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // startEtcd runs one member and returns a client that may do everything.
 func startEtcd(t testing.TB) *clientv3.Client {
 	t.Helper()
-	cfg := embed.NewConfig()
-	cfg.Dir = t.TempDir()
-	local := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
-	cfg.ListenClientUrls, cfg.ListenPeerUrls = local, local
-	cfg.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:1"}}
-	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
-	cfg.UnsafeNoFsync, cfg.EnableGRPCGateway = true, false
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
-	e, err := embed.StartEtcd(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
-	select {
-	case <-e.Server.ReadyNotify():
-	case <-time.After(30 * time.Second):
-		t.Fatal("etcd was not ready in 30 s")
-	}
-	c, err := clientv3.New(clientv3.Config{
-		Endpoints: []string{e.Clients[0].Addr().String()}, Logger: zap.NewNop(),
-	})
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{storetest.Etcd(t)}, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +49,13 @@ type mgmt struct {
 
 func startMgmt(t testing.TB, change ...func(*gateway.Server)) *mgmt {
 	t.Helper()
-	m := &mgmt{etcd: startEtcd(t), ca: identitytest.New(t)}
+	return startMgmtOf(t, identitytest.New(t), change...)
+}
+
+// startMgmtOf starts another server of a mesh, with a store of its own.
+func startMgmtOf(t testing.TB, ca *identitytest.Mesh, change ...func(*gateway.Server)) *mgmt {
+	t.Helper()
+	m := &mgmt{etcd: startEtcd(t), ca: ca}
 	m.server = &gateway.Server{
 		Client:    m.etcd,
 		PeerID:    peerID,
