@@ -218,6 +218,13 @@ func (n *network) wantEvent(t mesh.EventType, object string) mesh.Event {
 	return n.events(t, object)[0]
 }
 
+// waitServed waits until the service itself says that d is served. Its mirrors
+// may be a moment behind what the test has read from the store.
+func (n *network) waitServed(d mesh.Device) {
+	n.t.Helper()
+	eventually(n.t, "device is served", func() bool { return n.svc.WaitServed(n.t.Context(), d.ID) == nil })
+}
+
 // via are the cores that the device's route names.
 func (n *network) via(d mesh.Device) []string {
 	n.t.Helper()

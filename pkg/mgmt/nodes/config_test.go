@@ -74,7 +74,7 @@ func TestCoreConfiguration(t *testing.T) {
 	if c.GetCellId() != string(n.cell.ID) || c.GetCellSuffix() != "a.example.net" || c.GetCellCertificate() != "private" || c.GetDrain() {
 		t.Errorf("configuration %v", c)
 	}
-	if want := []string{"93.184.216.34", "93.184.216.35"}; !slices.Equal(c.GetMeshAddresses(), want) {
+	if want := []string{"127.0.0.1:8443", "93.184.216.34", "93.184.216.35"}; !slices.Equal(c.GetMeshAddresses(), want) {
 		t.Errorf("addresses of the mesh %v, want %v", c.GetMeshAddresses(), want)
 	}
 }

@@ -104,6 +104,10 @@ func TestClockWarns(t *testing.T) {
 		t.Errorf("event %+v", e)
 	}
 	eventually(t, "status has the offset", func() bool { return n.status(f).ClockOff < -20*time.Second })
+	eventually(t, "the entry has its version", func() bool {
+		e, err := n.store.Entries.Get(t.Context(), mesh.EntryID(f.id.ID))
+		return err == nil && e.Value.Version == "test"
+	})
 }
 
 // Entries must not talk like cores, nor cores like entries.
@@ -151,7 +155,7 @@ func TestBadAcknowledgementsEndTheStream(t *testing.T) {
 
 	f = n.addEntry("g")
 	l = f.greet()
-	for range 300 {
+	for range 1500 {
 		l.send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{}}})
 	}
 	l.wantEnd(codes.Unavailable, "messages a second")

@@ -24,8 +24,8 @@ import (
 
 const (
 	nonceLen = 32
-	// patience is how many dial-backs in a row may fail before a core that did
-	// answer during this stream counts as unreachable.
+	// patience is how many dial-backs in a row may fail before a core that
+	// serves, or that did answer during this stream, counts as unreachable.
 	patience = 3
 	// probesAtOnce bounds the dial-backs under way, as when a server starts and
 	// every core comes at once.
@@ -46,7 +46,7 @@ func (s *Service) probe(ctx context.Context, se *session) {
 		if err != nil {
 			failed++
 			wait = min(s.times.Retry<<min(failed-1, 10), s.times.Probe)
-			if !d.ok || failed >= patience {
+			if failed >= patience || !d.ok && !s.serves(se) {
 				d = dialState{failure: oneLine(err), addrs: d.addrs}
 			}
 			s.Log.Debug("dial-back failed", "node", se.node, "err", err)
@@ -59,6 +59,12 @@ func (s *Service) probe(ctx context.Context, se *session) {
 		pause(ctx, s.times.Retry/5) // whoever nudges cannot make it a flood
 		s.untilPoked(ctx, se, wait)
 	}
+}
+
+// serves says whether entries send clients to the core now.
+func (s *Service) serves(se *session) bool {
+	c, _ := s.view.cores.Get(mesh.CoreID(se.peer.ID))
+	return c.State == mesh.CoreReady || c.State == mesh.CoreDraining
 }
 
 func (s *Service) untilPoked(ctx context.Context, se *session, wait time.Duration) {

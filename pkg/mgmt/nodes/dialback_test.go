@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -16,32 +17,21 @@ func TestDialBackFails(t *testing.T) {
 	closed := netip.MustParseAddrPort("127.0.0.1:1")
 	tests := map[string]struct {
 		prepare func(*fake)
-		mute    bool // does not confirm probes
 		reason  string
 	}{
-		"its port is closed":            {func(f *fake) { f.hello.RelayPort = uint32(closed.Port()) }, false, "dial back to 127.0.0.1:1: connect: connection refused"},
-		"another core answers (C-05)":   {func(f *fake) { f.relay(n.ids.Node(t, mesh.RoleCore)) }, false, "expected " + "spiffe://"},
-		"a management server answers":   {func(f *fake) { f.relay(n.ids.Node(t, mesh.RoleMgmt)) }, false, "expected spiffe://"},
-		"it answers with another nonce": {func(f *fake) { f.wrong = true; f.relay(f.node) }, false, "receive answer: it is not the one expected"},
-		"it does not confirm":           {func(f *fake) { f.relay(f.node) }, true, "did not confirm the probe over its stream"},
-		"its address is refused":        {func(f *fake) { f.relay(f.node); f.hello.Advertise = []string{"10.1.2.3"} }, false, "address 10.1.2.3 is private"},
-		"link-local is always refused":  {func(f *fake) { f.relay(f.node); f.hello.Advertise = []string{"169.254.169.254:80"} }, false, "address 169.254.169.254 is link-local"},
-		"it has no port":                {func(*fake) {}, false, "relay port 0"},
+		"its port is closed":            {func(f *fake) { f.hello.RelayPort = uint32(closed.Port()) }, "dial back to 127.0.0.1:1: connect: connection refused"},
+		"another core answers (C-05)":   {func(f *fake) { f.relay(n.ids.Node(t, mesh.RoleCore)) }, "expected spiffe://"},
+		"a management server answers":   {func(f *fake) { f.relay(n.ids.Node(t, mesh.RoleMgmt)) }, "expected spiffe://"},
+		"it answers with another nonce": {func(f *fake) { f.wrong = true; f.relay(f.node) }, "receive answer: it is not the one expected"},
+		"its address is refused":        {func(f *fake) { f.relay(f.node); f.hello.Advertise = []string{"10.1.2.3"} }, "address 10.1.2.3 is private"},
+		"link-local is always refused":  {func(f *fake) { f.relay(f.node); f.hello.Advertise = []string{"169.254.169.254:80"} }, "address 169.254.169.254 is link-local"},
+		"it has no port":                {func(*fake) {}, "relay port 0"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			f := n.addCore(name)
 			tt.prepare(f)
-			l := f.greet()
-			if tt.mute {
-				f = &fake{t: f.t, n: n, id: f.id, nonces: map[[16]byte][]byte{}}
-				go func() {
-					for range l.in {
-					}
-				}()
-			} else {
-				f.live(l, nil)
-			}
+			f.live(f.greet(), nil)
 			eventually(t, "a reason", func() bool { return n.core(f).Reason != "" })
 			c := n.core(f)
 			if c.State != mesh.CoreJoined || !strings.Contains(c.Reason, tt.reason) || strings.Contains(c.Reason, "\n") || c.EverReady || len(c.Addresses) > 0 {
@@ -50,6 +40,18 @@ func TestDialBackFails(t *testing.T) {
 			n.wantEvent(mesh.EventCoreUnreachable, f.id.Node())
 		})
 	}
+}
+
+func TestProbeIsNotConfirmed(t *testing.T) {
+	times := quick()
+	times.ProbeTime = 200 * time.Millisecond
+	n := newNetwork(t, times, loopback...)
+	f := n.addCore("c")
+	f.relay(f.node)
+	f.greet() // reads what it is sent and answers nothing
+	eventually(t, "a reason", func() bool {
+		return strings.Contains(n.core(f).Reason, "did not confirm the probe over its stream within 200ms")
+	})
 }
 
 // Without a range that allows it, loopback is refused as any other address

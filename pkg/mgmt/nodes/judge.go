@@ -39,7 +39,29 @@ func (s *Service) judgeCores(ctx context.Context, _ bool) (time.Time, error) {
 			errs = append(errs, s.writeCore(ctx, id, o))
 		}
 	}
+	errs = append(errs, s.noteVersions(ctx))
 	return again, errors.Join(errs...)
+}
+
+// noteVersions keeps what entries' objects say of their version.
+func (s *Service) noteVersions(ctx context.Context) error {
+	var errs []error
+	for id, e := range s.view.entries.All() {
+		se := s.hub.get(nodeOf(mesh.RoleEntry, string(id)))
+		if se == nil || se.hello.GetVersion() == e.Version {
+			continue
+		}
+		_, err := s.Store.Change(ctx, store.By{Actor: actor}, "entry version", func(tx *store.Tx) error {
+			return store.Update(tx, s.Store.Entries, id, func(e *mesh.Entry) error {
+				e.Version = se.hello.GetVersion()
+				return nil
+			})
+		})
+		if !errors.Is(err, mesh.ErrNotFound) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // nodeOf is role/id.

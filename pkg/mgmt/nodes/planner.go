@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/identity"
@@ -66,14 +67,8 @@ type ownAddresses struct {
 func (s *Service) resolveOwn(ctx context.Context, _ bool) (time.Time, error) {
 	c := s.config()
 	old := s.own.Load()
-	next := &ownAddresses{names: map[string][]netip.AddrPort{}}
-	for _, hostport := range slices.Concat(c.MgmtAddresses, c.EntryAddresses) {
-		some, err := resolve(ctx, s.resolver(), hostport, 0)
-		if err != nil {
-			s.Log.Warn("address of the mesh not resolved", "addr", hostport, "err", err)
-			some = old.of(hostport)
-		}
-		next.names[hostport] = some
+	next := &ownAddresses{names: s.lookUpAll(ctx, slices.Concat(c.MgmtAddresses, c.EntryAddresses), old)}
+	for _, some := range next.names {
 		next.all = append(next.all, some...)
 	}
 	slices.SortFunc(next.all, netip.AddrPort.Compare)
@@ -90,6 +85,29 @@ func (s *Service) resolveOwn(ctx context.Context, _ bool) (time.Time, error) {
 	return time.Time{}, nil
 }
 
+// lookUpAll resolves all at once, since each may take seconds.
+func (s *Service) lookUpAll(ctx context.Context, hostports []string, old *ownAddresses) map[string][]netip.AddrPort {
+	var (
+		wg  sync.WaitGroup
+		mu  sync.Mutex // guards out
+		out = map[string][]netip.AddrPort{}
+	)
+	for _, hostport := range hostports {
+		wg.Go(func() {
+			some, err := resolve(ctx, s.resolver(), hostport, 0)
+			if err != nil {
+				s.Log.Warn("address of the mesh not resolved", "addr", hostport, "err", err)
+				some = old.of(hostport)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			out[hostport] = some
+		})
+	}
+	wg.Wait()
+	return out
+}
+
 func (o *ownAddresses) of(hostport string) []netip.AddrPort {
 	if o == nil {
 		return nil
@@ -97,18 +115,19 @@ func (o *ownAddresses) of(hostport string) []netip.AddrPort {
 	return o.names[hostport]
 }
 
-// forEgress are the addresses no core lets traffic out to. Loopback is not
-// among them: on another machine it is another machine's, and cores refuse it
-// by themselves.
+// forEgress are the addresses no core lets traffic out to. Of loopback it is
+// the port alone: the rest of it is another machine's there, and up to its owner.
 func (o *ownAddresses) forEgress() []string {
 	if o == nil {
 		return nil
 	}
 	ips := map[string]bool{}
 	for _, a := range o.all {
-		if !a.Addr().IsLoopback() {
-			ips[a.Addr().String()] = true
+		if a.Addr().IsLoopback() {
+			ips[a.String()] = true
+			continue
 		}
+		ips[a.Addr().String()] = true
 	}
 	return slices.Sorted(maps.Keys(ips))
 }

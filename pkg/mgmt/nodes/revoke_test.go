@@ -72,16 +72,3 @@ func TestRevokedBeforeStart(t *testing.T) {
 		t.Errorf("sent %v, want one record", m)
 	}
 }
-
-// Records whose last certificate has ended go.
-func TestRevocationsAreTrimmed(t *testing.T) {
-	n := newNetwork(t, quick())
-	n.stop()
-	r := n.ids.Revoke(t, mesh.Revocation{ID: store.NewTimeID(time.Now()), Node: "entry/x", At: time.Now().Add(-2 * time.Hour), Until: time.Now().Add(-time.Hour)})
-	n.change(func(tx *store.Tx) error { return store.Create(tx, n.store.Revocations, r.Record.ID, r) })
-	n.start(quick())
-	eventually(t, "trimmed", func() bool {
-		all, _, err := n.store.Revocations.List(t.Context())
-		return err == nil && len(all) == 0
-	})
-}

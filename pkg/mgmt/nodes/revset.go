@@ -5,14 +5,7 @@ import (
 	"slices"
 
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
-	"github.com/meshctl/meshctl/pkg/mesh"
 )
-
-// revset is every revocation as of one revision. It never changes.
-type revset struct {
-	rev     int64
-	records map[string]mesh.SignedRevocation
-}
 
 // since is what a holder of old lacks; a snapshot when old is nil. Records that
 // ended are not told of: whoever holds them knows their end.
@@ -52,12 +45,4 @@ func split(m *controlpb.Revocations) []*controlpb.Revocations {
 	}
 	parts[len(parts)-1].Revision = m.Revision
 	return parts
-}
-
-func (r *revset) all() []mesh.SignedRevocation {
-	var out []mesh.SignedRevocation
-	for _, id := range slices.Sorted(maps.Keys(r.records)) {
-		out = append(out, r.records[id])
-	}
-	return out
 }

@@ -77,16 +77,19 @@ func nextEnd(devices map[mesh.DeviceID]mesh.Device, now time.Time) time.Time {
 // returns ErrUnavailable at once; when ctx ends first, an error that says what
 // is missing.
 func (s *Service) WaitServed(ctx context.Context, id mesh.DeviceID) error {
+	if s.plan.Load() == nil {
+		return fmt.Errorf("nodes: wait for device %s: this server is starting: %w", id, mesh.ErrUnavailable)
+	}
 	for {
-		changed := []<-chan struct{}{s.view.devices.Changed(), s.view.cores.Changed(), s.view.routes.Changed()}
+		devices, cores, routes := s.view.devices.Changed(), s.view.cores.Changed(), s.view.routes.Changed()
 		missing, err := s.missing(id)
 		if err != nil || missing == "" {
 			return err
 		}
 		select {
-		case <-changed[0]:
-		case <-changed[1]:
-		case <-changed[2]:
+		case <-devices:
+		case <-cores:
+		case <-routes:
 		case <-ctx.Done():
 			return fmt.Errorf("nodes: wait for device %s: %s: %w", id, missing, mesh.ErrUnavailable)
 		}
@@ -106,7 +109,7 @@ func (s *Service) missing(id mesh.DeviceID) (string, error) {
 	named := s.named(d, cell)
 	ready := 0
 	for _, c := range s.view.cores.All() {
-		if c.Cell != cell.ID || c.State != mesh.CoreReady {
+		if c.Cell != cell.ID || c.State != mesh.CoreReady || !s.connected(nodeOf(mesh.RoleCore, string(c.ID))) {
 			continue
 		}
 		ready++
@@ -118,6 +121,13 @@ func (s *Service) missing(id mesh.DeviceID) (string, error) {
 		return "", fmt.Errorf("nodes: wait for device %s: no core of cell %s is ready: %w", id, cell.Name, mesh.ErrUnavailable)
 	}
 	return "", nil
+}
+
+// connected says whether the node's stream is here or, as far as is known, on
+// another server.
+func (s *Service) connected(node string) bool {
+	st, _ := s.view.status.Get(node)
+	return st.Connected || s.hub.get(node) != nil
 }
 
 // named are the cores that every route of the device names.

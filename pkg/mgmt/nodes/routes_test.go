@@ -50,9 +50,7 @@ func TestAcknowledgedBeforeRouted(t *testing.T) {
 	}
 
 	l.ack(controlpb.Ack_KIND_DEVICES, rev, "")
-	if err := n.svc.WaitServed(t.Context(), d.ID); err != nil {
-		t.Fatal(err)
-	}
+	n.waitServed(d)
 	if via := n.via(d); !slices.Equal(via, []string{f.id.ID}) {
 		t.Errorf("via %v, want %s", via, f.id.ID)
 	}
@@ -105,9 +103,7 @@ func TestRoutesNeverRunAhead(t *testing.T) {
 		all = append(all, n.addDevice(string(rune('a'+i))))
 	}
 	for _, d := range all {
-		if err := n.svc.WaitServed(t.Context(), d.ID); err != nil {
-			t.Fatal(err)
-		}
+		n.waitServed(d)
 		if via := n.via(d); len(via) != 2 {
 			t.Errorf("device %s via %v, want both cores", d.ID, via)
 		}

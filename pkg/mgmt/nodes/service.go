@@ -111,7 +111,6 @@ func (s *Service) runLoops(ctx context.Context, g *errgroup.Group) {
 		{name: "routes", pass: routes.pass, wake: s.wakes.routes, settle: 10 * time.Millisecond, every: s.times.Pass},
 		{name: "addresses", pass: s.resolveOwn, wake: s.wakes.resolve, settle: time.Second, every: s.times.Pass},
 		{name: "events", pass: s.writeEvents, wake: s.wakes.tell, settle: 10 * time.Millisecond, every: s.times.Pass},
-		{name: "trim", pass: s.trim, wake: newSignal(), every: time.Hour},
 	} {
 		l.log = s.Log
 		g.Go(func() error { l.run(ctx); return nil })
@@ -170,14 +169,6 @@ func (s *Service) lastWrites(ctx context.Context) {
 	if _, err := s.writeEvents(ctx, false); err != nil {
 		s.Log.Warn("last events not written", "err", err)
 	}
-}
-
-func (s *Service) trim(ctx context.Context, _ bool) (time.Time, error) {
-	n, err := s.Store.Trim(ctx, store.DefaultTrim(), time.Now())
-	if n > 0 {
-		s.Log.Info("old records removed", "count", n)
-	}
-	return time.Time{}, err
 }
 
 // Connected are the nodes whose streams are on this server, by role and id.

@@ -55,7 +55,7 @@ func newSession(p identity.Peer, observed netip.AddrPort, h *controlpb.Hello, se
 		wake:     make(chan struct{}, 1),
 		poke:     make(chan struct{}, 1),
 		ready:    make(chan []byte, 1),
-		rate:     rate.NewLimiter(20, 200),
+		rate:     rate.NewLimiter(200, 1000),
 		resend:   rate.NewLimiter(rate.Every(10*time.Second), 10),
 		cell:     rate.NewLimiter(rate.Every(time.Minute), 3),
 		out:      newOutbox(h, epoch),
