@@ -42,6 +42,9 @@ func NewLink(t testing.TB, addr string) *Link {
 // Addr is host:port of the near end.
 func (l *Link) Addr() string { return l.ln.Addr().String() }
 
+// To is host:port of the far end.
+func (l *Link) To() string { return l.to }
+
 // Cut closes all connections and refuses new ones.
 func (l *Link) Cut() {
 	l.mu.Lock()
