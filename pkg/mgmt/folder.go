@@ -96,7 +96,8 @@ func openFolder(dir string) (*folder, error) {
 	return &folder{dir: dir, lock: lock}, nil
 }
 
-func (f *folder) close() error { return f.lock.Close() }
+// close gives the folder free.
+func (f *folder) close() { f.lock.Close() } // nothing was written to the lock
 
 func (f *folder) path(name string) string { return filepath.Join(f.dir, name) }
 

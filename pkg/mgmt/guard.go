@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/control/rpcstatus"
@@ -20,8 +21,9 @@ import (
 // adminReadTime bounds the look-up of an administrator's role.
 const adminReadTime = 2 * time.Second
 
-// guard stands before every call: it asks the table, finds an administrator's
-// role of now, and turns a panic of one call into an answer.
+// guard stands before every call: it asks the table (twice: before the message
+// is read and before the method runs), finds an administrator's role of now, and
+// turns a panic of one call into an answer.
 type guard struct {
 	access  access
 	revoked func(identity.Peer) error
@@ -32,23 +34,40 @@ type guard struct {
 	now     func() time.Time
 }
 
-// admit returns the context for the call, which names the caller, or the reason
-// why it is refused.
-func (g *guard) admit(ctx context.Context, method string) (context.Context, error) {
+// early asks the table when a call begins, before any of its message is read.
+// gRPC runs it in the connection's reader, so it must not wait for anything.
+func (g *guard) early(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if _, _, err := g.decide(ctx, info.FullMethodName); err != nil {
+		err = rpcstatus.To(err)
+		g.metrics.called(g.access, info.FullMethodName, status.Code(err))
+		return ctx, err
+	}
+	return ctx, nil
+}
+
+// decide finds out who calls, and the rule that admits the call.
+func (g *guard) decide(ctx context.Context, method string) (caller, rule, error) {
 	c, ok := callerOf(ctx)
 	if !ok {
-		return nil, fmt.Errorf("mgmt: call %s: caller unknown: %w", mesh.Quotable(method), mesh.ErrDenied)
+		return c, rule{}, fmt.Errorf("mgmt: call %s: caller unknown: %w", mesh.Quotable(method), mesh.ErrDenied)
 	}
 	// Not as of the handshake: the connection may be older than the end.
 	expired := c.peer.Leaf != nil && g.now().After(c.peer.Leaf.NotAfter)
 	r, err := g.access.decide(method, c.door, c.kind, expired)
+	if err == nil && c.peer.Leaf != nil {
+		err = g.revoked(c.peer)
+	}
+	return c, r, err
+}
+
+// admit returns the context for the call, which names the caller, or the reason
+// why it is refused.
+func (g *guard) admit(ctx context.Context, method string) (context.Context, error) {
+	c, r, err := g.decide(ctx, method)
 	if err != nil {
 		return nil, err
 	}
 	if c.peer.Leaf != nil {
-		if err := g.revoked(c.peer); err != nil {
-			return nil, err
-		}
 		ctx = identity.WithPeer(ctx, c.peer)
 	}
 	if r.need == "" {

@@ -25,6 +25,10 @@ func Inspect(dir string) (admin.ServerStatus, error) {
 			s.Problems = append(s.Problems, err.Error())
 		}
 	}
+	if begun, err := f.has(fileServer); err != nil || !begun {
+		problem(errors.Join(errors.New("no mesh has been founded in "+dir), err))
+		return s, nil
+	}
 	k, err := f.load()
 	if err != nil {
 		problem(err)

@@ -67,6 +67,11 @@ func newRuntime(s *Server, f *folder, k *keys, ports *listeners) (*runtime, erro
 	return r, err
 }
 
+func (r *runtime) close() {
+	r.ports.close()
+	r.folder.close()
+}
+
 // advertised are the addresses others learn; a port that the system chose is
 // filled in.
 func advertised(c Config, l *listeners) []string {

@@ -34,26 +34,41 @@ type Addresses struct {
 // once everything is served. Errors that wrap ErrSetup need a person, those
 // that wrap mesh.ErrUnavailable another try.
 func (s *Server) Run(ctx context.Context, ready func()) error {
+	r, err := s.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	return supervise.Run(ctx, s.Log, r.units(ready)...)
+}
+
+// prepare checks the configuration, takes the ports, and founds or opens the
+// folder, in that order: what fails early has changed nothing.
+func (s *Server) prepare(ctx context.Context) (*runtime, error) {
 	if err := s.Config.Validate(); err != nil {
-		return setup(err)
+		return nil, setup(err)
 	}
 	ports, err := listen(ctx, s.Config)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer ports.close()
 	f, err := openFolder(s.Config.Dir)
 	if err != nil {
-		return err
+		ports.close()
+		return nil, err
 	}
-	defer f.close()
+	r, err := s.open(ctx, f, ports)
+	if err != nil {
+		ports.close()
+		f.close()
+	}
+	return r, err
+}
+
+func (s *Server) open(ctx context.Context, f *folder, ports *listeners) (*runtime, error) {
 	k, err := f.foundOrResume(ctx, s.Passphrase, time.Now())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r, err := newRuntime(s, f, k, ports)
-	if err != nil {
-		return err
-	}
-	return supervise.Run(ctx, s.Log, r.units(ready)...)
+	return newRuntime(s, f, k, ports)
 }

@@ -16,22 +16,28 @@ import (
 // suspicion counts wrong join tokens by address, and tells people of them
 // without letting a stranger fill the store.
 type suspicion struct {
-	store   *store.Store
-	log     *slog.Logger
-	now     func() time.Time
-	wrong   *limiter[netip.Addr]
-	told    *limiter[netip.Addr] // one event per address and ten minutes
-	telling *rate.Limiter        // and few in all
+	store *store.Store
+	log   *slog.Logger
+	now   func() time.Time
+	wrong *limiter[netip.Addr]
+	told  *limiter[telling] // one event of a type per address and ten minutes
+	all   *rate.Limiter     // and few in all
+}
+
+// telling is what is told of one address.
+type telling struct {
+	from netip.Addr
+	what mesh.EventType
 }
 
 func newSuspicion(s *store.Store, perMinute int, log *slog.Logger, now func() time.Time) *suspicion {
 	return &suspicion{
-		store:   s,
-		log:     log,
-		now:     now,
-		wrong:   newLimiter[netip.Addr](rate.Limit(perMinute)/60, perMinute),
-		told:    newLimiter[netip.Addr](rate.Every(10*time.Minute), 1),
-		telling: rate.NewLimiter(rate.Every(10*time.Second), 20),
+		store: s,
+		log:   log,
+		now:   now,
+		wrong: newLimiter[netip.Addr](rate.Limit(perMinute)/60, perMinute),
+		told:  newLimiter[telling](rate.Every(10*time.Minute), 1),
+		all:   rate.NewLimiter(rate.Every(10*time.Second), 20),
 	}
 }
 
@@ -64,7 +70,7 @@ func (s *suspicion) reused(ctx context.Context, from netip.Addr, id mesh.TokenID
 
 func (s *suspicion) tell(ctx context.Context, from netip.Addr, ev mesh.Event) {
 	now := s.now()
-	if !s.told.allow(block(from), now) || !s.telling.AllowN(now, 1) {
+	if !s.told.allow(telling{block(from), ev.Type}, now) || !s.all.AllowN(now, 1) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/meshctl/meshctl/internal/supervise"
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/control"
 	"github.com/meshctl/meshctl/pkg/identity"
@@ -61,6 +62,7 @@ type world struct {
 
 // running is one run of a server.
 type running struct {
+	*runtime
 	addr Addresses
 	end  context.CancelFunc
 	done chan error
@@ -106,7 +108,15 @@ func start(conf Config, logs *logBuffer, pass func(context.Context) (mesh.Secret
 	r := &running{end: cancel, done: make(chan error, 1)}
 	up := make(chan struct{})
 	s := &Server{Config: conf, Version: "test", Passphrase: pass, Log: logs.logger(), Up: func(a Addresses) { r.addr = a }}
-	go func() { r.done <- s.Run(ctx, func() { close(up) }) }()
+	go func() {
+		r.done <- func() (err error) {
+			if r.runtime, err = s.prepare(ctx); err != nil {
+				return err
+			}
+			defer r.runtime.close()
+			return supervise.Run(ctx, s.Log, r.units(func() { close(up) })...)
+		}()
+	}()
 	select {
 	case <-up:
 		return r, nil
