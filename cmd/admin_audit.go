@@ -12,7 +12,7 @@ import (
 func auditNoun() noun[mesh.AuditRecord] {
 	id := func(r mesh.AuditRecord) string { return r.ID }
 	return noun[mesh.AuditRecord]{
-		one: "record", many: "records of changes",
+		one: "record", many: "records of changes", asIs: true,
 		id: id, label: id,
 		columns: []column[mesh.AuditRecord]{
 			text("TIME", func(r mesh.AuditRecord) string { return stamp(r.Time) }),

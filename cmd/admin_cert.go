@@ -23,7 +23,7 @@ func certNoun() noun[admin.CertView] {
 		return "valid"
 	}
 	return noun[admin.CertView]{
-		one: "certificate", many: "certificates",
+		one: "certificate", many: "certificates", asIs: true,
 		id: serial, label: serial,
 		refs: refs(admin.CertList, func(p admin.Page) (admin.CertListRequest, error) {
 			return admin.CertListRequest{Page: p}, nil

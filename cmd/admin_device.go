@@ -18,9 +18,10 @@ func deviceNoun() noun[admin.DeviceView] {
 		empty: "add one with `meshctl admin device add MEMBER NAME --cell CELL`",
 		id:    func(d admin.DeviceView) string { return string(d.ID) },
 		label: name,
+		// A device's name is unique within its member only.
 		refs: refs(admin.DeviceList, func(p admin.Page) (admin.DeviceListRequest, error) {
 			return admin.DeviceListRequest{Page: p}, nil
-		}, name),
+		}, func(d admin.DeviceView) string { return d.MemberName + "/" + d.Name }),
 		columns: []column[admin.DeviceView]{
 			text("NAME", name),
 			text("MEMBER", func(d admin.DeviceView) string { return d.MemberName }),
@@ -76,7 +77,7 @@ func newAdminDevice(a *adminCLI) *cobra.Command {
 			return admin.DeviceSetRequest{Ref: ref, State: &to}
 		})
 	}
-	return group("device", "Clients of members",
+	c := group("device", "Clients of members",
 		newDeviceAdd(a, n),
 		newDeviceList(a, n),
 		newShow(a, n, admin.DeviceGet),
@@ -87,6 +88,8 @@ func newAdminDevice(a *adminCLI) *cobra.Command {
 		newRevoke(a, n, admin.DeviceRevoke, "Its open connections are cut; this cannot be undone."),
 		newRemove(a, n, admin.DeviceRemove, "Its record is deleted."),
 	)
+	c.Long = "Clients of members. A device is named by its id, by MEMBER/NAME, or by NAME alone when\nonly one member has such a device."
+	return c
 }
 
 func newDeviceList(a *adminCLI, n noun[admin.DeviceView]) *cobra.Command {

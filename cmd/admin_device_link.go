@@ -100,7 +100,10 @@ func curlLine(l admin.DeviceLink, ca string) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "curl --proxy https://%s:%s", l.ServerName, port)
-	if _, err := netip.ParseAddr(host); err == nil {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		if ip.Is6() {
+			host = "[" + host + "]"
+		}
 		fmt.Fprintf(&b, " --resolve %s:%s:%s", l.ServerName, port, host)
 	}
 	if ca != "" {

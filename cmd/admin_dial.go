@@ -1,10 +1,12 @@
 package cmd
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -20,15 +22,13 @@ import (
 	"github.com/meshctl/meshctl/pkg/mgmt"
 )
 
-const (
-	adminDialTime = 5 * time.Second // per address
-	adminALPN     = "h2"
-)
+const adminDialTime = 5 * time.Second // per address
 
 // adminLink is the connection to the server and what is known of why it fails.
 type adminLink struct {
 	*grpc.ClientConn
 	where string
+	node  *identity.Node        // nil on a socket
 	fault atomic.Pointer[error] // why the last attempt to connect failed
 }
 
@@ -81,20 +81,17 @@ func dialAdminServer(addresses []string) (*adminLink, error) {
 		return nil, mesh.WithHint(fmt.Errorf("no address of a management server is known: %w", mesh.ErrInvalid),
 			"name one with --server HOST:PORT")
 	}
-	revs, err := identity.OpenRevocations("", node.Roots(), node.Identity().Mesh)
-	if err != nil {
-		return nil, err
-	}
-	l := &adminLink{where: strings.Join(addresses, ", ")}
+	l := &adminLink{where: strings.Join(addresses, ", "), node: node}
 	expect := mesh.Identity{Mesh: node.Identity().Mesh, Role: mesh.RoleMgmt}
-	config := node.ClientTLS(expect, revs, adminALPN)
+	config := node.ClientTLS(expect, nil, identity.ProtoGRPC)
 	dial := func(ctx context.Context, _ string) (net.Conn, error) {
 		conn, err := dialFirst(ctx, addresses, config)
 		if err != nil {
 			l.fault.Store(&err)
 			return nil, err
 		}
-		return &watchedConn{Conn: conn, fault: &l.fault}, nil
+		l.fault.Store(nil)
+		return conn, nil
 	}
 	// TLS happens in dial, which keeps the kind of its errors; gRPC would only
 	// pass on their text.
@@ -126,33 +123,51 @@ func dialTLS(ctx context.Context, address string, config *tls.Config) (net.Conn,
 	if err != nil {
 		return nil, fmt.Errorf("management server %s does not answer: %w: %w", address, err, mesh.ErrUnavailable)
 	}
-	conn := tls.Client(raw, config)
-	if err := conn.HandshakeContext(ctx); err != nil {
-		err = errors.Join(err, raw.Close())
-		if mesh.Kind(err) == nil {
-			err = fmt.Errorf("%w: %w", err, mesh.ErrUnavailable)
-		}
+	conn, err := secure(ctx, tls.Client(raw, config))
+	if err != nil {
+		raw.Close() // err says what matters
 		return nil, fmt.Errorf("management server %s: %w", address, err)
 	}
 	return conn, nil
 }
 
-// watchedConn notes when the server refuses the certificate: with TLS 1.3 that
-// shows on the first read only.
-type watchedConn struct {
-	net.Conn
-	fault *atomic.Pointer[error]
+func secure(ctx context.Context, c *tls.Conn) (net.Conn, error) {
+	if err := c.HandshakeContext(ctx); err != nil {
+		if mesh.Kind(err) == nil {
+			err = fmt.Errorf("%w: %w", err, mesh.ErrUnavailable)
+		}
+		return nil, err
+	}
+	return heard(ctx, c)
 }
 
-func (c *watchedConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
-		refused := mesh.WithHint(fmt.Errorf("the server refused this administrator's certificate (%w): %w", op.Err, mesh.ErrDenied),
-			"it may be revoked or not on record; ask an owner for a token, then: meshctl admin login")
-		c.fault.Store(&refused)
+// heard waits for the server's first byte, which on h2 comes unasked. With TLS
+// 1.3 a client learns only by reading that its certificate was refused, and a
+// write before that could lose the reason.
+func heard(ctx context.Context, c *tls.Conn) (net.Conn, error) {
+	if end, ok := ctx.Deadline(); ok {
+		if err := c.SetReadDeadline(end); err != nil {
+			return nil, err
+		}
 	}
-	return n, err
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(c, first); err != nil {
+		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
+			return nil, mesh.WithHint(fmt.Errorf("it refused this administrator's certificate (%w): %w", op.Err, mesh.ErrDenied),
+				"it may be revoked or not on record; ask an owner for a token, then: meshctl admin login --again")
+		}
+		return nil, fmt.Errorf("it closed the connection: %w: %w", err, mesh.ErrUnavailable)
+	}
+	return &heardConn{Conn: c, rest: io.MultiReader(bytes.NewReader(first), c)}, c.SetReadDeadline(time.Time{})
 }
+
+// heardConn gives back what was read of it.
+type heardConn struct {
+	net.Conn
+	rest io.Reader
+}
+
+func (c *heardConn) Read(p []byte) (int, error) { return c.rest.Read(p) }
 
 // explain adds to an error of a call what the link knows.
 func (l *adminLink) explain(err error, need mesh.AdminRole) error {

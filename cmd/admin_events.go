@@ -19,7 +19,7 @@ const (
 func eventNoun() noun[mesh.Event] {
 	id := func(e mesh.Event) string { return e.ID }
 	return noun[mesh.Event]{
-		one: "event", many: "events",
+		one: "event", many: "events", asIs: true,
 		id: id, label: id,
 		columns: []column[mesh.Event]{
 			text("TIME", func(e mesh.Event) string { return stamp(e.Time) }),
@@ -70,21 +70,23 @@ func newAdminEvents(a *adminCLI) *cobra.Command {
 func followEvents(ctx context.Context, s *adminSession, n noun[mesh.Event], request func(admin.Page) (admin.EventListRequest, error)) error {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
-	last, limit := "", defaultRecords
-	for {
-		l, err := pages(ctx, s, admin.EventList, limit, request)
+	var f follower
+	for limit := defaultRecords; ; limit = 0 {
+		l, err := pages(ctx, s, admin.EventList, limit, func(p admin.Page) (admin.EventListRequest, error) {
+			req, err := request(p)
+			if f.since.After(req.Since) {
+				req.Since = f.since
+			}
+			return req, err
+		})
 		if ctx.Err() != nil {
 			return nil // interrupted: the way this command ends
 		}
 		if err != nil {
 			return err
 		}
-		fresh := newer(l.Items, last)
-		if err := printEvents(s, n, fresh); err != nil {
+		if err := printEvents(s, n, f.fresh(l.Items)); err != nil {
 			return err
-		}
-		if len(fresh) > 0 {
-			last = fresh[len(fresh)-1].ID
 		}
 		select {
 		case <-ctx.Done():
@@ -94,13 +96,32 @@ func followEvents(ctx context.Context, s *adminSession, n noun[mesh.Event], requ
 	}
 }
 
-// newer returns what is after last, oldest first.
-func newer(events []mesh.Event, last string) []mesh.Event {
+// lateness is how much after its id's time an event may become visible.
+const lateness = 10 * time.Second
+
+// follower tells new events from those printed already.
+type follower struct {
+	first string          // the oldest id of the first page
+	seen  map[string]bool // printed, and not older than since
+	since time.Time       // what is older need not be asked for again
+}
+
+// fresh returns what is new of a list since f.since, oldest first.
+func (f *follower) fresh(events []mesh.Event) []mesh.Event {
+	if f.seen == nil && len(events) > 0 {
+		f.first = events[len(events)-1].ID
+	}
 	var out []mesh.Event
+	seen := make(map[string]bool, len(events))
 	for _, e := range slices.Backward(events) {
-		if e.ID > last {
+		if e.ID >= f.first && !f.seen[e.ID] {
 			out = append(out, e)
 		}
+		seen[e.ID] = true
+	}
+	f.seen = seen
+	if len(events) > 0 {
+		f.since = events[0].Time.Add(-lateness)
 	}
 	return out
 }

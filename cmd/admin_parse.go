@@ -25,12 +25,10 @@ func parseSize(s string) (int64, error) {
 	unit, ok := unitBytes(strings.TrimSpace(t[end:]))
 	n, err := strconv.ParseFloat(t[:end], 64)
 	switch {
-	case end == 0 || err != nil:
+	case end == 0 || err != nil || strings.Trim(t[:end], "0123456789.") != "":
 		return bad("no number")
 	case !ok:
 		return bad("unknown unit")
-	case n < 0:
-		return bad("negative")
 	case n*unit >= math.MaxInt64:
 		return bad("too large")
 	}

@@ -39,7 +39,11 @@ func (a *adminCLI) run(fn func(ctx context.Context, s *adminSession, args []stri
 		if err != nil {
 			return err
 		}
-		return errors.Join(fn(c.Context(), s, args), s.close())
+		err = fn(c.Context(), s, args)
+		if err == nil {
+			s.renew(c.Context())
+		}
+		return errors.Join(err, s.close())
 	}
 }
 

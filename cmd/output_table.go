@@ -3,6 +3,7 @@ package cmd
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -20,6 +21,7 @@ type noun[T any] struct {
 	columns   []column[T]
 	fields    func(T, time.Time) []field
 	refs      refsFunc // for completion
+	asIs      bool     // the server's order means something; otherwise tables are in order of label
 }
 
 // arg is how help writes the argument that names an object.
@@ -58,6 +60,9 @@ func printList[T any](w io.Writer, f outputFormat, n noun[T], l admin.List[T], n
 	if len(l.Items) == 0 {
 		_, err := fmt.Fprintf(w, "no %s\n", strings.TrimSuffix(n.many+"; "+n.empty, "; "))
 		return err
+	}
+	if !n.asIs {
+		slices.SortStableFunc(l.Items, func(a, b T) int { return strings.Compare(n.label(a), n.label(b)) })
 	}
 	return printTable(w, n.columns, l.Items, now, true)
 }

@@ -64,10 +64,11 @@ type DeviceSetRequest struct {
 	Limits *mesh.Limits      `json:"limits,omitzero"` // all of them
 	Cell   *string           `json:"cell,omitzero"`
 	Core   *string           `json:"core,omitzero"`
-	// One limit each, after Limits; zero takes the limit away.
-	Connections *int       `json:"connections,omitzero"`
-	Traffic     *int64     `json:"traffic,omitzero"`
-	Expires     *time.Time `json:"expires,omitzero"`
+	// One limit each, after Limits; zero takes the limit away. (omitzero would
+	// leave out a pointer to the zero time.)
+	Connections *int       `json:"connections,omitempty"`
+	Traffic     *int64     `json:"traffic,omitempty"`
+	Expires     *time.Time `json:"expires,omitempty"`
 }
 
 // DeviceListRequest filters by member and cell when set.

@@ -3,7 +3,6 @@ package adminsvc
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -34,6 +33,12 @@ type pager[K ~string, V any] func(ctx context.Context, after K, limit int) ([]st
 // list reads objects until a page of those that show accepts is full. show
 // returns what is shown of an object, and whether it is.
 func list[K ~string, V, T any](ctx context.Context, p admin.Page, read pager[K, V], show func(string, V) (T, bool)) (admin.List[T], error) {
+	return listUntil(ctx, p, read, show, func(V) bool { return false })
+}
+
+// listUntil is list that ends before the first object that lies beyond
+// what is asked for.
+func listUntil[K ~string, V, T any](ctx context.Context, p admin.Page, read pager[K, V], show func(string, V) (T, bool), beyond func(V) bool) (admin.List[T], error) {
 	out := admin.List[T]{Items: []T{}}
 	want, err := pageSize(p)
 	if err != nil {
@@ -46,6 +51,9 @@ func list[K ~string, V, T any](ctx context.Context, p admin.Page, read pager[K, 
 			return out, err
 		}
 		for i, it := range items {
+			if beyond(it.Value) {
+				return out, nil
+			}
 			if v, ok := show(it.Key, it.Value); ok {
 				out.Items = append(out.Items, v)
 			}
@@ -67,6 +75,3 @@ func list[K ~string, V, T any](ctx context.Context, p admin.Page, read pager[K, 
 
 // only is a filter by equality that an empty want passes.
 func only[T ~string](want, have T) bool { return want == "" || want == have }
-
-// since is a filter by time that a zero moment passes.
-func since(from, t time.Time) bool { return from.IsZero() || !t.Before(from) }

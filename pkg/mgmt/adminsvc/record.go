@@ -9,15 +9,17 @@ import (
 )
 
 func (s *Service) eventList(ctx context.Context, req admin.EventListRequest) (admin.List[mesh.Event], error) {
-	return list(ctx, req.Page, s.Store.Events.Latest, func(_ string, e mesh.Event) (mesh.Event, bool) {
-		return e, only(req.Type, e.Type) && since(req.Since, e.Time)
-	})
+	return listUntil(ctx, req.Page, s.Store.Events.Latest,
+		func(_ string, e mesh.Event) (mesh.Event, bool) { return e, only(req.Type, e.Type) },
+		func(e mesh.Event) bool { return e.Time.Before(req.Since) })
 }
 
 func (s *Service) auditList(ctx context.Context, req admin.AuditListRequest) (admin.List[mesh.AuditRecord], error) {
-	return list(ctx, req.Page, s.Store.Audit.Latest, func(_ string, r mesh.AuditRecord) (mesh.AuditRecord, bool) {
-		return r, only(req.Actor, string(r.Actor)) && since(req.Since, r.Time) && concerns(r, req.Object)
-	})
+	return listUntil(ctx, req.Page, s.Store.Audit.Latest,
+		func(_ string, r mesh.AuditRecord) (mesh.AuditRecord, bool) {
+			return r, only(req.Actor, string(r.Actor)) && concerns(r, req.Object)
+		},
+		func(r mesh.AuditRecord) bool { return r.Time.Before(req.Since) })
 }
 
 // concerns says whether a record changed the object, kind/id or id alone.

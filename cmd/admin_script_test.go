@@ -1,0 +1,102 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/mgmt"
+)
+
+// TestAdminScripts runs the scripts of the admin commands, each with a folder
+// of its own, against one real management server in this process. UPDATE=1
+// rewrites what they expect.
+func TestAdminScripts(t *testing.T) {
+	scripts, err := filepath.Glob("testdata/script/admin*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts (%v)", err)
+	}
+	server := startMgmt(t)
+	testscript.Run(t, testscript.Params{
+		Files:         scripts,
+		UpdateScripts: updateScripts(),
+		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "keep": keep},
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
+			env.Setenv("SOCKET", server.Socket)
+			env.Setenv("SERVER", server.Mesh)
+			return nil
+		},
+	})
+}
+
+// startMgmt founds a mesh and serves it until the test ends.
+func startMgmt(t *testing.T) mgmt.Addresses {
+	t.Helper()
+	c := mgmt.DefaultConfig()
+	c.Dir, c.Name = filepath.Join(t.TempDir(), "mgmt"), "alpha"
+	c.MeshListen, c.MetricsListen = "127.0.0.1:0", ""
+	c.Etcd.ClientListen, c.Etcd.PeerListen = "127.0.0.1:0", "127.0.0.1:0"
+	c.Founding.AllowedAddresses = []string{"127.0.0.0/8"}
+	c.Founding.EntryAddresses = []string{"127.0.0.1:443"}
+	up, done := make(chan mgmt.Addresses, 1), make(chan error, 1)
+	s := &mgmt.Server{
+		Config: c, Version: "test", Log: slog.New(slog.DiscardHandler), Up: func(a mgmt.Addresses) { up <- a },
+		Passphrase: func(context.Context) (mesh.Secret, error) { return "correct horse battery staple", nil },
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ready := make(chan struct{})
+	go func() { done <- s.Run(ctx, func() { close(ready) }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+	})
+	select {
+	case <-ready:
+		return <-up
+	case err := <-done:
+		done <- nil
+		t.Fatalf("the server did not start: %v", err)
+	case <-time.After(time.Minute):
+		t.Fatal("the server does not serve within a minute")
+	}
+	return mgmt.Addresses{}
+}
+
+// exits CODE PROGRAM ARGS… runs a program that must end with that code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARGS...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := 0
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		code = e.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%s: %v", strings.Join(args[1:], " "), err)
+	}
+	if want, err := strconv.Atoi(args[0]); err != nil || code != want {
+		ts.Fatalf("%s: exit %d, want %s", strings.Join(args[1:], " "), code, args[0])
+	}
+}
+
+// keep VAR keeps the first line of the last output in a variable.
+func keep(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: keep VAR")
+	}
+	line, _, _ := strings.Cut(ts.ReadFile("stdout"), "\n")
+	ts.Setenv(args[0], line)
+}

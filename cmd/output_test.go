@@ -1,0 +1,92 @@
+package cmd
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+func TestListsInEachForm(t *testing.T) {
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	list := admin.List[admin.MemberView]{Items: []admin.MemberView{
+		{Member: mesh.Member{ID: "member-b", Name: "Zoë", State: "active", Created: now.Add(-time.Hour)}, Devices: 2},
+		{Member: mesh.Member{ID: "member-a", Name: "a\x1b[31m\u202eb", State: "suspended", Created: now}},
+	}}
+	for format, want := range map[outputFormat]string{
+		"": "NAME      STATE      DEVICES  CORES  AGE  ID\n" +
+			"Zoë       active     2        0      60m  member-b\n" +
+			"a�[31m�b  suspended  0        0      0s   member-a\n",
+		"name": "member-b\nmember-a\n",
+		"yaml": "items:\n- cores: 0\n  created: \"2026-11-30T11:00:00Z\"\n  devices: 2\n  id: member-b\n  name: Zoë\n  state: active\n" +
+			"- cores: 0\n  created: \"2026-11-30T12:00:00Z\"\n  devices: 0\n  id: member-a\n  name: \"a\\e[31m\u202eb\"\n  state: suspended\n",
+	} {
+		var b bytes.Buffer
+		if err := printList(&b, format, memberNoun(), list, now); err != nil || b.String() != want {
+			t.Errorf("%q: %v\n%s\nwant\n%s", format, err, b.String(), want)
+		}
+	}
+}
+
+func TestEmptyLists(t *testing.T) {
+	for format, want := range map[outputFormat]string{
+		"":     "no members; add one with `meshctl admin member add NAME`\n",
+		"json": "{\n  \"items\": []\n}\n",
+		"yaml": "items: []\n",
+		"name": "",
+	} {
+		var b bytes.Buffer
+		if err := printList(&b, format, memberNoun(), admin.List[admin.MemberView]{}, time.Now()); err != nil || b.String() != want {
+			t.Errorf("%q: %v, %q; want %q", format, err, b.String(), want)
+		}
+	}
+	var b bytes.Buffer
+	if err := printList(&b, "", eventNoun(), admin.List[mesh.Event]{}, time.Now()); err != nil || b.String() != "no events\n" {
+		t.Errorf("%v, %q", err, b.String())
+	}
+}
+
+func TestCurlLine(t *testing.T) {
+	link := admin.DeviceLink{ServerName: "abc.a.example.net", User: "device-x", Secret: "s3", Entries: []string{"[2001:db8::1]:8443"}}
+	want := "curl --proxy https://abc.a.example.net:8443 --resolve abc.a.example.net:8443:[2001:db8::1] --proxy-cacert 'my ca.pem' --proxy-user device-x:s3 https://example.com/"
+	if got := curlLine(link, "my ca.pem"); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	link.Entries = []string{"entry.example.net:443"}
+	want = "curl --proxy https://abc.a.example.net:443 --proxy-user device-x:s3 https://example.com/"
+	if got := curlLine(link, ""); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := shellWord("it's"); got != `'it'\''s'` {
+		t.Errorf("quoted as %s", got)
+	}
+}
+
+func TestFollowPrintsEachEventOnce(t *testing.T) {
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	page := func(ids ...string) []mesh.Event {
+		var out []mesh.Event
+		for _, id := range ids {
+			out = append(out, mesh.Event{ID: id, Time: now})
+		}
+		return out
+	}
+	var f follower
+	var got []string
+	// "35" is committed after "4" although its id is before; "1" was before the
+	// first page.
+	for _, events := range [][]mesh.Event{page("3", "2"), page("3", "2", "1"), page("4", "3", "2"), page("4", "35", "3"), page("4", "35"), nil} {
+		for _, e := range f.fresh(events) {
+			got = append(got, e.ID)
+		}
+	}
+	if want := []string{"2", "3", "4", "35"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if want := now.Add(-lateness); !f.since.Equal(want) {
+		t.Errorf("goes on since %v, want %v", f.since, want)
+	}
+}
