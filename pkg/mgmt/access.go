@@ -98,5 +98,5 @@ func (r rule) permits(method string, role mesh.AdminRole) error {
 		return nil
 	}
 	return mesh.WithHint(fmt.Errorf("mgmt: call %s: it needs the role %s, the caller has %s: %w", method, r.need, role, mesh.ErrDenied),
-		"an owner can change roles: meshctl admin admin set NAME --role "+string(r.need))
+		"an owner can change roles: meshctl admin administrator set NAME --role "+string(r.need))
 }
