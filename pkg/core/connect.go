@@ -2,6 +2,7 @@ package core
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
@@ -20,7 +21,10 @@ func (h *handler) connect(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	dst, err := h.dialer.dial(r.Context(), to)
+	// net/http ends the request's context when the client ends its side, but it
+	// may still wait for an answer: a tunnel ends with its connections.
+	ctx := context.WithoutCancel(r.Context())
+	dst, err := h.dialer.dial(ctx, to)
 	h.metrics.dialled(err)
 	if err != nil {
 		refuse(w, err)
@@ -35,12 +39,13 @@ func (h *handler) connect(w http.ResponseWriter, r *http.Request) {
 	// Join closes what it resets or ends; the stream's owner waits for this.
 	defer client.Close()
 	if err := begin(client, dst, buf); err != nil {
-		_ = dst.Close() // the client is gone
+		_ = dst.Close()
+		resetClient(client)
 		return
 	}
 	// The bytes are counted at the stream, as the client sent them, and the
 	// end of the lease resets the stream, which ends the tunnel.
-	relay.Join(r.Context(), client, dst, nil)
+	relay.Join(ctx, client, dst, nil)
 }
 
 func hijack(w http.ResponseWriter) (*tls.Conn, *bufio.Reader, error) {
@@ -65,8 +70,17 @@ func begin(client, dst net.Conn, buf *bufio.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, err = dst.Write(early)
+	if len(early) > 0 {
+		_, err = dst.Write(early)
+	}
 	return err
+}
+
+// resetClient ends a tunnel so that it cannot be taken for one that finished.
+func resetClient(c *tls.Conn) {
+	if m, ok := c.NetConn().(*metered); ok {
+		m.Stream.Reset(relay.CodePeerReset)
+	}
 }
 
 // closeTunnel answers a CONNECT to the hidden host by whoever has credentials:

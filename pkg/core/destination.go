@@ -128,14 +128,17 @@ func (p policy) checkName(d destination) error {
 // ErrDenied.
 func (p policy) check(ap netip.AddrPort, own []netip.Addr) error {
 	a := ap.Addr().Unmap().WithZone("")
-	if slices.Contains(p.mesh.pairs, netip.AddrPortFrom(a, ap.Port())) || ap.Port() == p.relay() && slices.Contains(own, a) {
+	here := slices.Contains(own, a)
+	if slices.Contains(p.mesh.pairs, netip.AddrPortFrom(a, ap.Port())) || here && ap.Port() == p.relay() {
 		return fmt.Errorf("core: %v belongs to the mesh itself: %w", ap, mesh.ErrDenied)
 	}
-	deny := p.mesh.addrs
-	if !slices.ContainsFunc(p.allow, func(x netip.Prefix) bool { return x.Contains(a) }) {
-		deny = append(slices.Clip(deny), own...)
+	if err := (mesh.AddressPolicy{Allow: p.allow, Deny: p.mesh.addrs}).Check(a); err != nil {
+		return err
 	}
-	return mesh.AddressPolicy{Allow: p.allow, Deny: deny}.Check(a)
+	if here && !slices.ContainsFunc(p.allow, func(x netip.Prefix) bool { return x.Contains(a) }) {
+		return fmt.Errorf("core: %v is this core itself: %w", a, mesh.ErrDenied)
+	}
+	return nil
 }
 
 // permitted keeps the addresses that may be dialled. It returns ErrDenied, with

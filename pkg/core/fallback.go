@@ -89,8 +89,8 @@ type unlisted struct{ fs.FS }
 // Open implements fs.FS.
 func (u unlisted) Open(name string) (fs.File, error) {
 	f, err := u.FS.Open(name)
-	if err != nil {
-		return nil, err
+	if err != nil { // also a link that leads out of the folder
+		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}
 	st, err := f.Stat()
 	if err == nil && st.IsDir() {

@@ -35,9 +35,11 @@ func newProxy(h *handler, c *cell, lim Limits, log *slog.Logger) *proxy {
 		ReadHeaderTimeout: lim.HeaderTime,
 		IdleTimeout:       lim.IdleTime,
 		MaxHeaderBytes:    lim.HeaderBytes,
-		Protocols:         new(http.Protocols),
-		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){},
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		// "OPTIONS *" is for the fallback too.
+		DisableGeneralOptionsHandler: true,
+		Protocols:                    new(http.Protocols),
+		TLSNextProto:                 map[string]func(*http.Server, *tls.Conn, http.Handler){},
+		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	p.server.Protocols.SetHTTP1(true)
 	return p

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -65,37 +66,42 @@ func (s *Server) admit(ctx context.Context, h relay.Header) (context.Context, *l
 
 // metered is the client's end of a stream with its bytes counted.
 type metered struct {
-	net.Conn // a *relay.Stream
-	lease    *lease
-	once     sync.Once
-	closed   chan struct{}
+	*relay.Stream
+	lease  *lease
+	once   sync.Once
+	closed chan struct{}
 }
 
-func meter(st net.Conn, l *lease) *metered {
-	return &metered{Conn: st, lease: l, closed: make(chan struct{})}
+func meter(st *relay.Stream, l *lease) *metered {
+	return &metered{Stream: st, lease: l, closed: make(chan struct{})}
 }
 
 func (m *metered) Read(b []byte) (int, error) {
-	n, err := m.Conn.Read(b)
+	n, err := m.Stream.Read(b)
 	m.lease.meter.Up.Add(int64(n))
 	return n, err
 }
 
 func (m *metered) Write(b []byte) (int, error) {
-	n, err := m.Conn.Write(b)
+	n, err := m.Stream.Write(b)
 	m.lease.meter.Down.Add(int64(n))
 	return n, err
 }
 
 // Close closes the stream and tells who waits for its end.
 func (m *metered) Close() error {
-	err := m.Conn.Close()
+	err := m.Stream.Close()
 	m.once.Do(func() { close(m.closed) })
 	return err
 }
 
+// WriteTo implements io.WriterTo, so that no byte passes the meter by.
+func (m *metered) WriteTo(w io.Writer) (int64, error) {
+	return io.Copy(w, struct{ io.Reader }{m})
+}
+
 // NetConn lets relay.Join reset the stream itself.
-func (m *metered) NetConn() net.Conn { return m.Conn }
+func (m *metered) NetConn() net.Conn { return m.Stream }
 
 // resetCode is what the end of ctx tells a stream.
 func resetCode(ctx context.Context) relay.Code {
