@@ -177,6 +177,8 @@ func (f *flow) relay(ctx context.Context, st *relay.Stream, hello []byte) (Reaso
 		}
 		return ofEnd(err), err
 	}
+	f.s.relayed.add(f.conn)
+	defer f.s.relayed.remove(f.conn)
 	sum := relay.Join(ctx, f.conn, st, nil)
 	f.up += sum.Up
 	f.down = sum.Down

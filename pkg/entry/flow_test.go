@@ -232,14 +232,14 @@ func TestLimitsInTotalAndPerSource(t *testing.T) {
 		g, _ := withCore(t, func(s *entry.Server) { s.Limits.Total = 2 })
 		g.open(t, name)
 		g.open(t, name)
-		wantClosed(t, dial(t, g.addr))
+		wantTurnedAway(t, g.addr)
 		g.wantEnded(t, entry.LimitTotal, 1)
 	})
 	t.Run("per source", func(t *testing.T) {
 		g, _ := withCore(t, func(s *entry.Server) { s.Limits.PerSource = 2 })
 		g.open(t, name)
 		first := g.open(t, name)
-		wantClosed(t, dial(t, g.addr))
+		wantTurnedAway(t, g.addr)
 		g.wantEnded(t, entry.LimitSource, 1)
 		first.Close()
 		g.wantEnded(t, entry.Done, 1)
@@ -262,7 +262,7 @@ func TestAnExpiredDeviceIsRefusedAndCut(t *testing.T) {
 		wantClosed(t, conn)
 		g.wantEnded(t, entry.Expired, i+1)
 	}
-	g.route.put(mesh.Route{Name: name, Device: mesh.NewDeviceID(), Limits: mesh.Limits{Expires: time.Now().Add(700 * time.Millisecond)}}, c.target)
+	g.route.put(mesh.Route{Name: name, Device: mesh.NewDeviceID(), Limits: mesh.Limits{Expires: time.Now().Add(1500 * time.Millisecond)}}, c.target)
 	conn := g.open(t, name)
 	if _, err := io.ReadAll(conn); err == nil {
 		t.Error("the client saw a clean end")

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -243,6 +244,7 @@ func (g *gate) serve(t testing.TB, ln net.Listener) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- g.Serve(ctx, ln) }()
+	eventually(t, "Serve to begin", func() bool { return len(g.log.with("entry started")) > 0 })
 	g.stop = sync.OnceValue(func() error { cancel(); return <-done })
 	t.Cleanup(func() {
 		if err := g.stop(); err != nil {
@@ -356,6 +358,23 @@ func wantClosed(t testing.TB, c net.Conn) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("the connection was not closed")
 	}
+}
+
+// wantTurnedAway connects and is reset at once, perhaps before Dial returns.
+func wantTurnedAway(t testing.TB, addr string) {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		if !errors.Is(err, syscall.ECONNRESET) {
+			t.Error(err)
+		}
+		return
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	wantClosed(t, c)
 }
 
 func eventually(t testing.TB, what string, ok func() bool) {

@@ -19,7 +19,7 @@ import (
 )
 
 func TestADrainLetsConnectionsFinish(t *testing.T) {
-	g, _ := withCore(t, func(s *entry.Server) { s.DrainLimit, s.DrainWait = time.Minute, 300*time.Millisecond })
+	g, _ := withCore(t, func(s *entry.Server) { s.DrainLimit, s.DrainWait = time.Minute, time.Second })
 	conn := g.open(t, name)
 	stopped := make(chan error, 1)
 	go func() { stopped <- g.stop() }()
@@ -134,7 +134,7 @@ func TestBalancersSpeakForTheirClients(t *testing.T) {
 	g, _ := withCore(t, func(s *entry.Server) {
 		s.Proxies = entry.Proxies{Trusted: loopback, Required: true}
 		s.Limits.PerSource = 1
-		s.HelloTimeout = 500 * time.Millisecond
+		s.HelloTimeout = time.Second
 	})
 	open := func(header string) *net.TCPConn {
 		c := dial(t, g.addr)

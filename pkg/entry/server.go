@@ -58,6 +58,7 @@ type Server struct {
 	sources counter[netip.Addr]
 	devices counter[mesh.DeviceID]
 	hellos  hellos
+	relayed relayed
 	open    atomic.Int64
 	state   atomic.Int32
 }
@@ -115,10 +116,11 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	// Connections and sessions outlive ctx until they are cut.
 	life, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(nil)
-	poolLife, endPool := context.WithCancel(context.WithoutCancel(ctx))
-	var pool, conns sync.WaitGroup
+	partsLife, endParts := context.WithCancel(context.WithoutCancel(ctx))
+	var parts, conns sync.WaitGroup
 	var poolErr error
-	pool.Go(func() { poolErr = s.pool.Load().Run(poolLife) })
+	parts.Go(func() { poolErr = s.pool.Load().Run(partsLife) })
+	parts.Go(func() { s.relayed.sweep(partsLife) })
 
 	accepted := make(chan error, 1)
 	go func() { accepted <- s.accept(ln, func(c *net.TCPConn) { conns.Go(func() { s.handle(life, c) }) }) }()
@@ -135,8 +137,8 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		acceptErr = errors.Join(ln.Close(), <-accepted)
 	}
 	s.drain(&conns, cut)
-	endPool()
-	pool.Wait()
+	endParts()
+	parts.Wait()
 	return errors.Join(acceptErr, poolErr)
 }
 
