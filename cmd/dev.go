@@ -55,6 +55,10 @@ func runDevUp(ctx context.Context, out io.Writer, s dev.Settings, demo bool) err
 	begin := time.Now()
 	fmt.Fprintf(out, "a mesh on loopback, in %s\n", s.Dir)
 	m, err := dev.Up(ctx, s)
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(out, "stopped while starting, nothing left")
+		return nil
+	}
 	if err != nil {
 		return err
 	}

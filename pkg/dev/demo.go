@@ -36,14 +36,14 @@ func (m *Mesh) Demo(ctx context.Context) error {
 	}...)
 	for _, s := range steps {
 		if err := m.step(ctx, s.what, s.run); err != nil {
-			return fmt.Errorf("%w\n%s", err, m.tails())
+			return fmt.Errorf("%w\n%s", err, m.Tails())
 		}
 	}
 	return nil
 }
 
-// tails are the last lines of every log, for whoever asks why a step failed.
-func (m *Mesh) tails() string {
+// Tails are the last lines of every log, for whoever asks why a step failed.
+func (m *Mesh) Tails() string {
 	var b strings.Builder
 	for _, p := range m.processes() {
 		fmt.Fprintf(&b, "  %s:\n%s\n", p.Name, tail(p.Log, 8))

@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,16 @@ func Inspect(ctx context.Context, dir string) (State, error) {
 	return s, nil
 }
 
-func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+// alive says whether a process runs; one that has ended and that nobody has
+// waited for, as in a container without an init, does not.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := bytes.Cut(stat, []byte(") ")) // pid (name) state …
+	return !bytes.HasPrefix(rest, []byte("Z"))
+}
 
 // Down stops the dev mesh in dir and waits until its folder is gone.
 func Down(ctx context.Context, dir string) error {

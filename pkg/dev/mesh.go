@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"sigs.k8s.io/yaml"
 
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -27,6 +26,9 @@ type Settings struct {
 	// Forward makes every core pass its clients on to this host:port instead of
 	// being a proxy; "" is a proxy.
 	Forward string
+	// Configure, when set, may change the configuration of each part before its
+	// first start.
+	Configure func(part string, config map[string]any)
 }
 
 // Mesh is a running dev mesh.
@@ -61,7 +63,8 @@ const (
 )
 
 // Up starts everything and returns when a client could be served. On an error
-// what was started is stopped again. The caller calls Close.
+// what was started is stopped again. When ctx ends meanwhile and nothing is
+// left, the error is that of ctx. The caller calls Close.
 func Up(ctx context.Context, s Settings) (_ *Mesh, err error) {
 	lock, err := claim(s.Dir)
 	if err != nil {
@@ -73,9 +76,17 @@ func Up(ctx context.Context, s Settings) (_ *Mesh, err error) {
 	}
 	m := &Mesh{Settings: s, lock: lock, launcher: newLauncher(), started: time.Now()}
 	defer func() {
-		if err != nil {
-			err = errors.Join(err, m.Close())
+		if err == nil {
+			return
 		}
+		if stopped := ctx.Err(); stopped != nil {
+			err = stopped
+			if fault := m.Close(); fault != nil {
+				err = fault
+			}
+			return
+		}
+		err = errors.Join(err, m.Close())
 	}()
 	for _, stage := range []func(context.Context) error{m.startMgmt, m.startCores, m.startEntries, m.addDevice} {
 		if err := stage(ctx); err != nil {
@@ -126,7 +137,7 @@ func stopAll(group []*Process) error {
 				results <- nil
 				return
 			}
-			results <- p.stop(stopPatience)
+			results <- p.Stop(stopPatience)
 		}()
 	}
 	var errs []error
@@ -136,23 +147,50 @@ func stopAll(group []*Process) error {
 	return errors.Join(errs...)
 }
 
-// launch writes the part's configuration, starts it and waits until it is ready.
-func (m *Mesh) launch(ctx context.Context, p *Process, config map[string]any, args ...string) error {
-	file := filepath.Join(p.Dir, "config.yaml")
-	data, err := yaml.Marshal(config)
-	if err == nil {
-		err = os.WriteFile(file, data, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("dev: %s: %w", p.Name, err)
-	}
-	if err := m.launcher.spawn(m.Binary, p, append(args, "--config", file)...); err != nil {
+// launch starts a part for the first time and waits until it is ready.
+func (m *Mesh) launch(ctx context.Context, p *Process, args ...string) error {
+	p.args = args
+	if err := m.Start(p); err != nil {
 		return err
 	}
-	if err := m.save(); err != nil {
+	return p.Ready(ctx)
+}
+
+// configure sets the part's configuration.
+func (m *Mesh) configure(p *Process, config map[string]any) {
+	if m.Configure != nil {
+		m.Configure(p.Name, config)
+	}
+	p.Config = config
+}
+
+// enroll runs a command of the part that ends by itself.
+func (m *Mesh) enroll(ctx context.Context, p *Process, args ...string) error {
+	p.args = args
+	if err := m.Start(p); err != nil {
 		return err
 	}
-	return p.ready(ctx)
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if p.err != nil {
+		return fmt.Errorf("dev: %s ended: %w\n%s", p.Name, p.err, tail(p.Log, 12))
+	}
+	return nil
+}
+
+// Start starts a part that does not run, as it was started first but for what
+// its Config now says.
+func (m *Mesh) Start(p *Process) error {
+	if err := p.configure(); err != nil {
+		return err
+	}
+	if err := m.launcher.spawn(m.Binary, p); err != nil {
+		return err
+	}
+	return m.save()
 }
 
 func (m *Mesh) save() error {

@@ -9,9 +9,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -23,7 +26,11 @@ type Process struct {
 	Dir    string
 	Log    string
 	Health string // host:port of /readyz
+	// Config is what its configuration file holds. Changes count from the next
+	// start on.
+	Config map[string]any
 
+	args []string
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the child was waited for
 	err  error         // valid after done
@@ -61,13 +68,13 @@ func (l *launcher) close() {
 // spawn starts binary with args. The child has a process group of its own, so
 // that a Ctrl-C in the terminal reaches this process alone, which then stops
 // the children in order; it gets SIGTERM should this process die.
-func (l *launcher) spawn(binary string, p *Process, args ...string) error {
+func (l *launcher) spawn(binary string, p *Process) error {
 	logFile, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("dev: start %s: %w", p.Name, err)
 	}
 	defer logFile.Close()
-	p.cmd = exec.Command(binary, args...)
+	p.cmd = exec.Command(binary, append(slices.Clone(p.args), "--config", p.configFile())...)
 	p.cmd.Stdout, p.cmd.Stderr = logFile, logFile
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	p.done = make(chan struct{})
@@ -77,6 +84,20 @@ func (l *launcher) spawn(binary string, p *Process, args ...string) error {
 		return fmt.Errorf("dev: start %s: %w", p.Name, err)
 	}
 	go p.wait()
+	return nil
+}
+
+func (p *Process) configFile() string { return filepath.Join(p.Dir, "config.yaml") }
+
+// configure writes the configuration file.
+func (p *Process) configure() error {
+	data, err := yaml.Marshal(p.Config)
+	if err == nil {
+		err = os.WriteFile(p.configFile(), data, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("dev: %s: %w", p.Name, err)
+	}
 	return nil
 }
 
@@ -98,19 +119,31 @@ func (p *Process) Exited() bool {
 	}
 }
 
+// Done is closed when the child has ended and was waited for.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Signal sends sig to the child. A child that has ended already is no error.
+func (p *Process) Signal(sig os.Signal) error {
+	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("dev: signal %s: %w", p.Name, err)
+	}
+	return nil
+}
+
 // Kill ends the child with SIGKILL and waits.
 func (p *Process) Kill() error {
-	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("dev: kill %s: %w", p.Name, err)
+	if err := p.Signal(syscall.SIGKILL); err != nil {
+		return err
 	}
 	<-p.done
 	return nil
 }
 
-// stop asks with SIGTERM and, after patience, insists with SIGKILL.
-func (p *Process) stop(patience time.Duration) error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("dev: stop %s: %w", p.Name, err)
+// Stop asks with SIGTERM and, after patience, insists with SIGKILL, which is an
+// error.
+func (p *Process) Stop(patience time.Duration) error {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
+		return err
 	}
 	select {
 	case <-p.done:
@@ -123,9 +156,9 @@ func (p *Process) stop(patience time.Duration) error {
 	return fmt.Errorf("dev: stop %s: did not end within %v and was killed", p.Name, patience)
 }
 
-// ready waits until the child's /readyz answers 200. It returns early when the
+// Ready waits until the child's /readyz answers 200. It returns early when the
 // child ends, with the last lines of its log.
-func (p *Process) ready(ctx context.Context) error {
+func (p *Process) Ready(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {

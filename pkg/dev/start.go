@@ -10,7 +10,10 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
-const letters = "abcdefgh"
+const (
+	letters = "abcdefgh"
+	drain   = "3s" // whoever stops a dev mesh does not wait for its clients
+)
 
 func (m *Mesh) startMgmt(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(m.Dir, "logs"), 0o700); err != nil {
@@ -40,7 +43,7 @@ func (m *Mesh) startMgmt(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return m.launch(ctx, m.Mgmt, map[string]any{
+		m.configure(m.Mgmt, map[string]any{
 			"dir":             filepath.Join(m.Mgmt.Dir, "data"),
 			"name":            "mgmt",
 			"listen":          ports[0],
@@ -49,7 +52,8 @@ func (m *Mesh) startMgmt(ctx context.Context) error {
 			"passphrase-file": passphrase,
 			"etcd":            map[string]any{"client-listen": ports[1], "peer-listen": ports[2]},
 			"founding":        map[string]any{"allowed-addresses": []string{"127.0.0.0/8"}, "entry-addresses": m.EntryAddresses},
-		}, "mgmt", "serve")
+		})
+		return m.launch(ctx, m.Mgmt, "mgmt", "serve")
 	})
 }
 
@@ -89,13 +93,19 @@ func (m *Mesh) startCore(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	config := map[string]any{
+	m.configure(p, map[string]any{
 		"dir":            filepath.Join(p.Dir, "data"),
 		"listen":         ports[0],
 		"metrics-listen": ports[1],
 		"egress":         m.egress(),
+		"drain":          drain,
+	})
+	// Not `core join` alone, which goes on as `core run`: the parent-death signal
+	// does not survive that, since a thread without it calls exec.
+	if err := m.enroll(ctx, p, "core", "join", "--token-file", token, "--enroll-only"); err != nil {
+		return err
 	}
-	if err := m.launch(ctx, p, config, "core", "join", "--token-file", token); err != nil {
+	if err := m.launch(ctx, p, "core", "run"); err != nil {
 		return err
 	}
 	return m.waitCore(ctx, name)
@@ -134,13 +144,15 @@ func (m *Mesh) startEntry(ctx context.Context, name, addr string) error {
 	if err != nil {
 		return err
 	}
-	return m.launch(ctx, p, map[string]any{
+	m.configure(p, map[string]any{
 		"dir":            filepath.Join(p.Dir, "data"),
 		"listen":         addr,
 		"metrics-listen": ports[0],
 		"token-file":     token,
 		"limits":         map[string]any{"connections": 2048, "per-source": 2048, "hellos": 1024}, // of modest machines
-	}, "entry", "run")
+		"drain":          map[string]any{"limit": drain},
+	})
+	return m.launch(ctx, p, "entry", "run")
 }
 
 func (m *Mesh) addDevice(ctx context.Context) error {
