@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// nothingOf checks that a dev mesh left neither folder nor process.
+func nothingOf(t *testing.T, dir string) {
+	t.Helper()
+	if left := running(dir); len(left) > 0 {
+		t.Errorf("processes are left:\n%s", strings.Join(left, "\n"))
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is left: %v", err)
+	}
+}
+
+func TestDemo(t *testing.T) {
+	dir := filepath.Join(shortDir(t), "d")
+	begin := time.Now()
+	o := meshctl(t, "dev", "up", "--demo", "--dir", dir).want(t, exitOK,
+		"✓ page fetched through entry and core", "✓ page fetched through the other core", "✓ device refused", "nothing left")
+	t.Logf("the demo took %v", time.Since(begin))
+	if o.stderr != "" {
+		t.Errorf("it said on standard error: %s", o.stderr)
+	}
+	nothingOf(t, dir)
+}
+
+func TestDevUpStoppedAtAnyMomentLeavesNothing(t *testing.T) {
+	for _, moment := range []string{"a mesh on loopback", "founded", "core-a joined", "entry-a enrolled", "Ctrl-C here"} {
+		t.Run("after "+moment, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(shortDir(t), "d")
+			b := command{args: []string{"dev", "up", "--dir", dir}}.start(t)
+			says(t, b, moment)
+			b.signal(t, syscall.SIGINT)
+			if code := b.ended(t); code != exitOK {
+				t.Errorf("exit code %d:\n%s", code, b.out)
+			}
+			nothingOf(t, dir)
+		})
+	}
+}
+
+// says waits for text in the output.
+func says(t *testing.T, b *background, text string) {
+	t.Helper()
+	eventually(t, patience, "output "+text, func() error {
+		if strings.Contains(b.out.String(), text) {
+			return nil
+		}
+		if b.over() {
+			t.Fatalf("%v has ended:\n%s", b.Args, b.out)
+		}
+		return fmt.Errorf("it says:\n%s", b.out)
+	})
+}
+
+func TestDevUpKilledTakesItsChildrenWithItAndDownCleans(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(shortDir(t), "d")
+	up := command{args: []string{"dev", "up", "--dir", dir}}
+	b := up.start(t)
+	says(t, b, "Ctrl-C here")
+
+	meshctl(t, "dev", "status", "--dir", dir).want(t, exitOK, "mgmt", "core-b", "entry-b", "ready")
+	meshctl(t, "dev", "logs", "--dir", dir, "core-a").want(t, exitOK, "core-a   time=")
+	meshctl(t, "dev", "logs", "--dir", dir, "core-z").refused(t, exitFailure, "core-z").hinted(t, "dev status")
+	meshctl(t, "dev", "up", "--dir", dir).refused(t, exitFailure, dir, "in use").hinted(t, "dev down")
+
+	b.signal(t, syscall.SIGKILL)
+	b.ended(t)
+	eventually(t, patience, "the end of all children", func() error {
+		if left := running(dir); len(left) > 0 {
+			return fmt.Errorf("still there:\n%s", strings.Join(left, "\n"))
+		}
+		return nil
+	})
+	if o := meshctl(t, "dev", "status", "--dir", dir).want(t, exitOK, "ended"); strings.Contains(o.stdout, "ready") {
+		t.Errorf("something is still called ready:\n%s", o.stdout)
+	}
+	again := up.start(t) // over the remains
+	says(t, again, "Ctrl-C here")
+	meshctl(t, "dev", "down", "--dir", dir).want(t, exitOK, "nothing left")
+	if code := again.ended(t); code != exitOK {
+		t.Errorf("exit code %d:\n%s", code, again.out)
+	}
+	nothingOf(t, dir)
+	meshctl(t, "dev", "down", "--dir", dir).refused(t, exitFailure, "no dev mesh").hinted(t, "dev up")
+}
+
+func TestDevUpTouchesNoForeignFolder(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	file := filepath.Join(dir, "letters")
+	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	meshctl(t, "dev", "up", "--dir", dir).refused(t, exitFailure, dir, "not empty").hinted(t, "--dir")
+	meshctl(t, "dev", "down", "--dir", dir).refused(t, exitFailure, "no dev mesh")
+	if b, err := os.ReadFile(file); err != nil || string(b) != "mine" {
+		t.Errorf("the file has become %q, %v", b, err)
+	}
+}
