@@ -71,11 +71,11 @@ func walkKeys(file string, n *yaml.Node, prefix string, known map[string]bool, l
 		leaf, ok := known[key]
 		switch {
 		case !ok:
-			err := fmt.Errorf("configuration: %s:%d: unknown key %q: %w", file, k.Line, mesh.Quotable(key), mesh.ErrInvalid)
-			if near := nearest(key, known); near != "" {
-				err = mesh.WithHint(err, fmt.Sprintf("did you mean %q?", near))
+			near := "no known key is near"
+			if k := nearest(key, known); k != "" {
+				near = fmt.Sprintf("did you mean %q?", k)
 			}
-			errs = append(errs, err)
+			errs = append(errs, fmt.Errorf("configuration: %s:%d: unknown key %q, %s: %w", file, k.Line, mesh.Quotable(key), near, mesh.ErrInvalid))
 		case leaf:
 			lines[key] = k.Line
 		default:

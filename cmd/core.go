@@ -50,7 +50,7 @@ func newCoreConfig() *coreConfig {
 		Listen:        ":8444",
 		MetricsListen: "127.0.0.1:9603",
 		Egress:        coreEgress{Kind: def.Egress.Kind, DenyPorts: ports},
-		Connections:   def.Limits.Streams,
+		Connections:   8192,
 		DialTimeout:   def.Limits.Dial,
 		Drain:         def.Drain,
 		Log:           defaultLog(),

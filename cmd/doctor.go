@@ -88,7 +88,7 @@ func printFindings(c *cobra.Command, format outputFormat, findings []doctor.Find
 		return format.print(c.OutOrStdout(), findings)
 	}
 	columns := []column[doctor.Finding]{
-		text("", func(f doctor.Finding) string { return string(f.Status) }),
+		text("RESULT", func(f doctor.Finding) string { return string(f.Status) }),
 		text("CHECK", func(f doctor.Finding) string { return f.Check }),
 		text("FOUND", func(f doctor.Finding) string { return f.Detail }),
 	}

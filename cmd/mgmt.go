@@ -65,7 +65,7 @@ func setupError(err error) error {
 func checkPassphrase(p mesh.Secret) error {
 	const least = 12
 	if n := len([]rune(p.Reveal())); n < least {
-		return fmt.Errorf("root passphrase: %d characters: want at least %d: %w", n, least, mesh.ErrInvalid)
+		return fmt.Errorf("%d characters: want at least %d: %w", n, least, mesh.ErrInvalid)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (c *mgmtConfig) passphrase(ctx context.Context) (mesh.Secret, error) {
 		return p, checkPassphrase(p)
 	}
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return "", mesh.WithHint(fmt.Errorf("root passphrase: this folder has no mesh yet, and there is no terminal to ask on: %w", mesh.ErrInvalid),
+		return "", mesh.WithHint(fmt.Errorf("this folder has no mesh yet, and there is no terminal to ask on: %w", mesh.ErrInvalid),
 			"found the mesh from a terminal once, or give --passphrase-file (mode 0600)")
 	}
 	return askPassphrase(ctx)
@@ -67,7 +67,7 @@ func askPassphrase(ctx context.Context) (mesh.Secret, error) {
 		return "", err
 	}
 	if !bytes.Equal(first, second) {
-		return "", fmt.Errorf("root passphrase: the two differ: %w", mesh.ErrInvalid)
+		return "", fmt.Errorf("the two differ: %w", mesh.ErrInvalid)
 	}
 	return mesh.Secret(first), nil
 }
@@ -78,7 +78,7 @@ func prompt(ctx context.Context, text string) ([]byte, error) {
 	fd := int(os.Stdin.Fd())
 	state, err := term.GetState(fd)
 	if err != nil {
-		return nil, fmt.Errorf("root passphrase: %w", err)
+		return nil, fmt.Errorf("ask for the passphrase: %w", err)
 	}
 	type answer struct {
 		line []byte

@@ -134,8 +134,8 @@ func report(stderr io.Writer, err error) int {
 		return int(code)
 	}
 	for line := range strings.Lines(strings.TrimRight(err.Error(), "\n")) {
-		line = strings.TrimRight(line, "\n")
-		if !strings.HasPrefix(line, " ") { // what is indented belongs to the line above
+		line = strings.TrimSuffix(strings.TrimRight(line, "\n"), ": "+mesh.ErrInvalid.Error()) // a word for programs
+		if !strings.HasPrefix(line, " ") {                                                     // what is indented belongs to the line above
 			line = "error: " + line
 		}
 		fmt.Fprintln(stderr, line)
