@@ -139,13 +139,14 @@ func (c *cores) restore(results []*controlpb.DialResult) {
 	}
 }
 
-// order returns the targets worth trying, best first: those that answered last
-// time before those that did not, then by state, then as the route has them.
+// order returns the targets worth trying, best first: those that neither
+// management nor this entry holds for silent, then by state, then as the route
+// has them.
 // Whom the state, the identity or the protocol rules out is not among them.
 func (c *cores) order(m mesh.ID, targets []mesh.Target) []mesh.Target {
 	type ranked struct {
 		mesh.Target
-		rest bool
+		silent bool
 	}
 	now := time.Now()
 	var list []ranked
@@ -153,13 +154,13 @@ func (c *cores) order(m mesh.ID, targets []mesh.Target) []mesh.Target {
 	for _, t := range targets {
 		if usable(m, t) == nil {
 			k := c.known[t.ID]
-			list = append(list, ranked{t, k != nil && now.Before(k.until)})
+			list = append(list, ranked{t, t.State == mesh.CoreLost || k != nil && now.Before(k.until)})
 		}
 	}
 	c.mu.Unlock()
 	slices.SortStableFunc(list, func(a, b ranked) int {
-		if a.rest != b.rest {
-			if a.rest {
+		if a.silent != b.silent {
+			if a.silent {
 				return 1
 			}
 			return -1

@@ -27,16 +27,21 @@ func (b *breaker) open() bool {
 	return time.Now().Before(b.until)
 }
 
-func (b *breaker) answered() {
+// answered closes the breaker and says whether it had tripped.
+func (b *breaker) answered() (news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	news = b.failures >= tripAfter
 	b.failures, b.until = 0, time.Time{}
+	return news
 }
 
-func (b *breaker) failed() {
+// failed says whether this failure trips it.
+func (b *breaker) failed() (news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.failures++; b.failures >= tripAfter {
 		b.until = time.Now().Add(tripFor)
 	}
+	return b.failures == tripAfter
 }

@@ -144,9 +144,13 @@ func (c *Client) once(ctx context.Context, s *server, question func(context.Cont
 	err := question(ctx, s)
 	switch status.Code(err) {
 	case codes.OK, codes.PermissionDenied, codes.Unauthenticated, codes.ResourceExhausted:
-		c.breaker.answered()
+		if c.breaker.answered() {
+			c.cfg.Log.Info("management answered lookups again", "to", s.addr)
+		}
 	default:
-		c.breaker.failed()
+		if c.breaker.failed() {
+			c.cfg.Log.Warn("management did not answer lookups", "to", s.addr, "err", err)
+		}
 	}
 	return err
 }

@@ -40,15 +40,17 @@ type Server struct {
 	// MaxStreams bounds watch streams per entry, 0: 16. MaxWatches bounds
 	// watches per stream, 0: 4096.
 	MaxStreams, MaxWatches int
-	Log                    *slog.Logger
+	Log                    *slog.Logger // nil: none
 
-	budget  budget
-	streams counter
+	budget    budget
+	streams   counter
+	complaint rate.Sometimes
 }
 
 // Register adds KV and Watch to g. The caller gives g RefuseUnknown as its
 // handler of unknown services.
 func (s *Server) Register(g *grpc.Server) {
+	s.complaint = rate.Sometimes{First: 3, Interval: time.Second}
 	pb.RegisterKVServer(g, &kv{Server: s})
 	pb.RegisterWatchServer(g, &watch{Server: s})
 }
@@ -67,7 +69,7 @@ type kv struct {
 func (s *kv) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, error) {
 	allowed, err := checkRange(r)
 	if err != nil {
-		return nil, err
+		return nil, s.refuse(ctx, err)
 	}
 	return forward(ctx, s.Server, r.Serializable, func(ctx context.Context) (*pb.RangeResponse, error) {
 		return pb.NewKVClient(s.Client.ActiveConnection()).Range(ctx, allowed)
@@ -77,27 +79,36 @@ func (s *kv) Range(ctx context.Context, r *pb.RangeRequest) (*pb.RangeResponse, 
 func (s *kv) Txn(ctx context.Context, t *pb.TxnRequest) (*pb.TxnResponse, error) {
 	allowed, serializable, err := checkTxn(t)
 	if err != nil {
-		return nil, err
+		return nil, s.refuse(ctx, err)
 	}
 	return forward(ctx, s.Server, serializable, func(ctx context.Context) (*pb.TxnResponse, error) {
 		return pb.NewKVClient(s.Client.ActiveConnection()).Txn(ctx, allowed)
 	})
 }
 
-func (s *kv) RangeStream(*pb.RangeRequest, grpc.ServerStreamingServer[pb.RangeStreamResponse]) error {
-	return denied("RangeStream")
+func (s *kv) RangeStream(_ *pb.RangeRequest, st grpc.ServerStreamingServer[pb.RangeStreamResponse]) error {
+	return s.refuse(st.Context(), denied("RangeStream"))
 }
 
-func (s *kv) Put(context.Context, *pb.PutRequest) (*pb.PutResponse, error) {
-	return nil, denied("Put")
+func (s *kv) Put(ctx context.Context, _ *pb.PutRequest) (*pb.PutResponse, error) {
+	return nil, s.refuse(ctx, denied("Put"))
 }
 
-func (s *kv) DeleteRange(context.Context, *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
-	return nil, denied("DeleteRange")
+func (s *kv) DeleteRange(ctx context.Context, _ *pb.DeleteRangeRequest) (*pb.DeleteRangeResponse, error) {
+	return nil, s.refuse(ctx, denied("DeleteRange"))
 }
 
-func (s *kv) Compact(context.Context, *pb.CompactionRequest) (*pb.CompactionResponse, error) {
-	return nil, denied("Compact")
+func (s *kv) Compact(ctx context.Context, _ *pb.CompactionRequest) (*pb.CompactionResponse, error) {
+	return nil, s.refuse(ctx, denied("Compact"))
+}
+
+// refuse passes on err and says now and then that an entry asks for what no
+// entry of ours asks for: somebody else may be at it.
+func (s *Server) refuse(ctx context.Context, err error) error {
+	if s.Log != nil {
+		s.complaint.Do(func() { s.Log.Warn("gateway request was denied", "entry", s.peer(ctx), "err", err) })
+	}
+	return err
 }
 
 // forward asks the local etcd once. Reads that need a quorum come out of the

@@ -48,7 +48,13 @@ func (s *watch) Watch(down watchDown) error {
 	p := &proxied{down: down, up: up, most: int64(orDefault(s.MaxWatches, defaultMaxWatches))}
 	// Nobody waits for this goroutine: its Recv ends only after Watch returned,
 	// because gRPC has no other way to end it. It touches nothing of ours then.
-	go func() { cancel(p.requests()) }()
+	go func() {
+		err := p.requests()
+		if status.Code(err) == codes.PermissionDenied {
+			err = s.refuse(ctx, err)
+		}
+		cancel(err)
+	}()
 	err = p.responses()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
