@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshctl/meshctl/pkg/ca"
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
+	"github.com/meshctl/meshctl/pkg/control/rpcstatus"
 	"github.com/meshctl/meshctl/pkg/identity"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store"
@@ -49,13 +50,13 @@ func (e *enrollment) Enroll(ctx context.Context, req *controlpb.EnrollRequest) (
 		e.log.Debug("enrollment refused", "err", err)
 	}
 	e.metrics.tokens.WithLabelValues(outcome).Inc()
-	return resp, err
+	return resp, outward(e.log, "enroll", err)
 }
 
 func (e *enrollment) enroll(ctx context.Context, from netip.Addr, req *controlpb.EnrollRequest) (*controlpb.EnrollResponse, error) {
 	if e.suspect.tooMany(from) {
-		return nil, mesh.WithHint(fmt.Errorf("mgmt: enroll: too many wrong join tokens from this address: %w", mesh.ErrUnavailable),
-			"wait a minute, and check that the token was pasted whole")
+		return nil, rpcstatus.To(mesh.WithHint(fmt.Errorf("mgmt: enroll: too many wrong join tokens from this address: %w", mesh.ErrUnavailable),
+			"wait a minute, and check that the token was pasted whole"))
 	}
 	pub, err := ca.CheckCSR(req.GetCsr())
 	if err != nil {

@@ -83,10 +83,10 @@ func (e *etcdPart) run(ctx context.Context, ready func()) error {
 	case err == nil || up:
 		return err
 	case errors.Is(err, syscall.EADDRINUSE):
-		return mesh.WithHint(fmt.Errorf("mgmt: etcd: %w: %w", err, mesh.ErrUnavailable),
+		return mesh.WithHint(fmt.Errorf("%w: %w", err, mesh.ErrUnavailable),
 			"find who has the port with `ss -ltnp`, or set etcd.client-listen and etcd.peer-listen to other ports")
 	}
-	return setup(fmt.Errorf("mgmt: etcd: %w", err))
+	return setup(err)
 }
 
 func (e *etcdPart) client() ([]string, *tls.Config, error) { return e.member.ClientConfig() }

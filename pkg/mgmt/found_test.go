@@ -13,6 +13,7 @@ import (
 )
 
 func TestAServerResumesTheMeshItFounded(t *testing.T) {
+	t.Parallel()
 	conf := testConfig(filepath.Join(t.TempDir(), "data"))
 	r, err := start(conf, new(logBuffer), givePassphrase)
 	if err != nil {
@@ -47,6 +48,39 @@ func TestAServerResumesTheMeshItFounded(t *testing.T) {
 		t.Fatalf("stop: %v", err)
 	}
 	t.Run("damage", func(t *testing.T) { damage(t, conf) })
+	t.Run("killed while founding", func(t *testing.T) { unfinished(t, conf, before.Mesh) })
+}
+
+// unfinished takes a folder back to where a kill may have left it after the
+// keys were written, and finds that the founding goes on by itself.
+func unfinished(t *testing.T, conf Config, want mesh.ID) {
+	for _, c := range []struct {
+		name string
+		gone []string
+	}{
+		{"before the last file", []string{fileFounded}},
+		{"before the server had a certificate", []string{fileFounded, dirNode}},
+		{"before etcd began", []string{fileFounded, dirNode, dirEtcd, dirEtcd + ".member", dirEtcdTLS}},
+	} {
+		for _, name := range c.gone {
+			if err := os.RemoveAll(filepath.Join(conf.Dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := start(conf, new(logBuffer), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if got := call(t, admin.StatusGet, r.local(t), admin.None{}).Mesh; got != want {
+			t.Errorf("%s: resumed as %s, want %s", c.name, got, want)
+		}
+		if err := r.stop(); err != nil {
+			t.Errorf("%s: stop: %v", c.name, err)
+		}
+		if _, err := os.Stat(filepath.Join(conf.Dir, fileFounded)); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
 }
 
 // damage tries a founded folder with one thing wrong at a time.

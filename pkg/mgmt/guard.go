@@ -30,9 +30,14 @@ type guard struct {
 	// admin returns the administrator's record of now.
 	admin   func(context.Context, mesh.AdminID) (mesh.Administrator, error)
 	metrics *metrics
-	log     *slog.Logger
-	now     func() time.Time
+	// onStop calls its argument when the server stops, unless released before.
+	onStop func(func()) (release func() bool)
+	log    *slog.Logger
+	now    func() time.Time
 }
+
+// errStopping ends what would otherwise stay open for as long as its caller likes.
+var errStopping = fmt.Errorf("mgmt: this server is stopping: %w", mesh.ErrUnavailable)
 
 // early asks the table when a call begins, before any of its message is read.
 // gRPC runs it in the connection's reader, so it must not wait for anything.
@@ -118,6 +123,9 @@ func (g *guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer g.onStop(func() { cancel(errStopping) })()
 	return h(srv, &namedStream{ss, ctx})
 }
 
@@ -140,3 +148,19 @@ type namedStream struct {
 }
 
 func (s *namedStream) Context() context.Context { return s.ctx }
+
+// outward is what a node is told of err. What was refused, and why, it may know;
+// faults of this server's inside stay in its log.
+func outward(log *slog.Logger, what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, chosen := status.FromError(err); chosen {
+		return err
+	}
+	if k := mesh.Kind(err); k != nil && k != mesh.ErrUnavailable {
+		return err
+	}
+	log.Warn("node not served", "method", what, "err", err)
+	return mesh.WithHint(fmt.Errorf("mgmt: %s: the server cannot do it now: %w", what, mesh.ErrUnavailable), "try again; the server's log has the cause")
+}

@@ -2,11 +2,11 @@ package mgmt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/admin"
@@ -22,9 +22,10 @@ const (
 	nearlyFull = 0.8
 	// noSpace is etcd's name for having reached it.
 	noSpace = "NOSPACE"
-	// warnNode and warnCA are how long before its end a certificate is told of.
-	warnNode = 7 * 24 * time.Hour
-	warnCA   = 90 * 24 * time.Hour
+	// keepCerts is how long the record of a certificate outlives it; certBatch
+	// is how many one transaction deletes.
+	keepCerts = 90 * 24 * time.Hour
+	certBatch = 20
 )
 
 // keeper does the housekeeping: it trims what grows, and tells of ends that
@@ -68,11 +69,35 @@ func (k *keeper) trim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n, err := k.store.Trim(ctx, store.DefaultTrim(), k.now().Add(-time.Duration(cfg.Value.RenewGrace)))
+	now := k.now().Add(-time.Duration(cfg.Value.RenewGrace))
+	n, err := k.store.Trim(ctx, store.DefaultTrim(), now)
 	if n > 0 {
 		k.log.Info("old records trimmed", "count", n)
 	}
-	return err
+	return errors.Join(err, k.trimCerts(ctx, now))
+}
+
+// trimCerts forgets certificates that ended long ago.
+func (k *keeper) trimCerts(ctx context.Context, now time.Time) error {
+	certs, _, err := k.store.Certs.List(ctx)
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(certs, func(_ string, c mesh.CertRecord) bool { return now.Before(c.NotAfter.Add(keepCerts)) })
+	for batch := range slices.Chunk(slices.Sorted(maps.Keys(certs)), certBatch) {
+		_, err := k.store.Update(ctx, func(tx *store.Tx) error {
+			for _, serial := range batch {
+				if err := store.Delete(tx, k.store.Certs, serial); err != nil && !errors.Is(err, mesh.ErrNotFound) {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // quota tells people before etcd refuses changes, and lifts the refusal by
@@ -96,87 +121,6 @@ func (k *keeper) quota(ctx context.Context) error {
 		Cause:    fmt.Sprintf("etcd takes %d of %d bytes; at the quota it refuses changes", s.Bytes, s.Quota),
 		Advice:   "raise etcd.quota and restart the server, or find what grows: meshctl mgmt status",
 	})
-}
-
-// ends tells of certificates near their end: this server's, and of each node
-// the one that ends last, which it should have renewed long ago.
-func (k *keeper) ends(ctx context.Context) error {
-	now := k.now()
-	for _, c := range k.own() {
-		if c.Ends.Sub(now) > warnCA || c.What == certNode {
-			continue
-		}
-		if err := k.tell(ctx, "ends "+c.What+c.Ends.String()+now.UTC().Format("2006-01"), expiring("server/"+c.What, c.Ends,
-			"see the runbook: it takes the root passphrase")); err != nil {
-			return err
-		}
-	}
-	certs, _, err := k.store.Certs.List(ctx)
-	if err != nil {
-		return err
-	}
-	last := lastOf(certs)
-	for _, node := range slices.Sorted(maps.Keys(last)) {
-		rec := last[node]
-		if !late(rec, now) {
-			continue
-		}
-		if gone, err := k.gone(ctx, node); err != nil || gone {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		if err := k.tell(ctx, "ends "+rec.Serial, expiring(node, rec.NotAfter,
-			"the node has not renewed it: see whether it runs and reaches a management server")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// lastOf is each node's certificate that ends last.
-func lastOf(certs map[string]mesh.CertRecord) map[string]mesh.CertRecord {
-	last := make(map[string]mesh.CertRecord)
-	for _, c := range certs {
-		if have, ok := last[c.Node]; !ok || c.NotAfter.After(have.NotAfter) {
-			last[c.Node] = c
-		}
-	}
-	return last
-}
-
-// late says whether a certificate should have been renewed: it is in the last
-// sixth of its life, a week at most, and has not ended yet.
-func late(c mesh.CertRecord, now time.Time) bool {
-	left := c.NotAfter.Sub(now)
-	return left > 0 && left < min(warnNode, c.NotAfter.Sub(c.Issued)/6)
-}
-
-// gone says whether the node was revoked or removed, so that nobody minds.
-func (k *keeper) gone(ctx context.Context, node string) (bool, error) {
-	role, id, _ := strings.Cut(node, "/")
-	if mesh.Role(role) == mesh.RoleMgmt {
-		return false, nil
-	}
-	_, err := k.store.View(ctx, func(tx *store.Tx) error {
-		_, err := welcome(tx, k.store, mesh.Identity{Role: mesh.Role(role), ID: id})
-		return err
-	})
-	if mesh.Kind(err) == mesh.ErrDenied {
-		return true, nil
-	}
-	return false, err
-}
-
-func expiring(object string, end time.Time, advice string) mesh.Event {
-	return mesh.Event{
-		Type:     mesh.EventCertExpiring,
-		Severity: mesh.Warning,
-		Object:   object,
-		Cause:    "the certificate ends at " + end.UTC().Format(time.RFC3339),
-		Advice:   advice,
-	}
 }
 
 // tell writes an event the first time it is called with that key.

@@ -137,6 +137,7 @@ func TestEveryRoleAtEveryDoor(t *testing.T) {
 }
 
 func TestServicesWithADoorOfTheirOwnAreAbsentFromTheMeshPort(t *testing.T) {
+	t.Parallel()
 	conf := testConfig(filepath.Join(t.TempDir(), "data"))
 	conf.AdminListen, conf.GatewayListen = "127.0.0.1:0", "127.0.0.1:0"
 	r, err := start(conf, new(logBuffer), givePassphrase)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshctl/meshctl/pkg/ca"
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
+	"github.com/meshctl/meshctl/pkg/control/rpcstatus"
 	"github.com/meshctl/meshctl/pkg/identity"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store"
@@ -27,12 +28,17 @@ type renewal struct {
 
 // Renew implements the service.
 func (r *renewal) Renew(ctx context.Context, req *controlpb.RenewRequest) (*controlpb.RenewResponse, error) {
+	resp, err := r.renew(ctx, req)
+	return resp, outward(r.log, "renew", err)
+}
+
+func (r *renewal) renew(ctx context.Context, req *controlpb.RenewRequest) (*controlpb.RenewResponse, error) {
 	p, ok := identity.PeerFromContext(ctx)
 	if !ok {
 		return nil, fmt.Errorf("mgmt: renew: no certificate: %w", mesh.ErrDenied)
 	}
 	if !r.often.allow(p.Node(), r.now()) {
-		return nil, fmt.Errorf("mgmt: renew %s: it did so too often: %w", p.Node(), mesh.ErrUnavailable)
+		return nil, rpcstatus.To(fmt.Errorf("mgmt: renew %s: it did so too often: %w", p.Node(), mesh.ErrUnavailable))
 	}
 	cfg, err := r.store.Config.Get(ctx, store.ConfigKey)
 	if err != nil {

@@ -39,7 +39,9 @@ func (r *runtime) runGRPC(ctx context.Context, ready func()) error {
 		Store: r.store, Mesh: r.keys.Mesh, Server: r.keys.Server, Node: r.self.node,
 		Revocations: r.revs, SignCell: ca.SignCellLeaf, Log: r.log,
 	}
-	r.grpc = r.newGRPC()
+	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	r.grpc = r.newGRPC(func(f func()) func() bool { return context.AfterFunc(stopping, f) })
 	r.register(r.grpc)
 	done := make(chan error, 1)
 	go func() { done <- r.grpc.Serve(r.conveyor) }()
@@ -49,6 +51,7 @@ func (r *runtime) runGRPC(ctx context.Context, ready func()) error {
 		return fmt.Errorf("mgmt: serve calls: %w", err)
 	case <-ctx.Done():
 	}
+	stop()
 	hard := time.AfterFunc(farewell, r.grpc.Stop)
 	defer hard.Stop()
 	r.grpc.GracefulStop()
@@ -58,7 +61,7 @@ func (r *runtime) runGRPC(ctx context.Context, ready func()) error {
 	return nil
 }
 
-func (r *runtime) newGRPC() *grpc.Server {
+func (r *runtime) newGRPC(onStop func(func()) func() bool) *grpc.Server {
 	g := &guard{
 		access:  r.access,
 		revoked: r.revs.Check,
@@ -67,6 +70,7 @@ func (r *runtime) newGRPC() *grpc.Server {
 			return a.Value, err
 		},
 		metrics: r.metrics,
+		onStop:  onStop,
 		log:     r.log,
 		now:     r.now,
 	}

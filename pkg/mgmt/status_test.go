@@ -37,6 +37,7 @@ func TestStatusSaysWhatTheServerLivesBy(t *testing.T) {
 
 // With the store gone, status still comes, soon, and says what is missing.
 func TestStatusIsUsefulWhenTheStoreIsDown(t *testing.T) {
+	t.Parallel()
 	conf := testConfig(filepath.Join(t.TempDir(), "data"))
 	r, err := start(conf, new(logBuffer), givePassphrase)
 	if err != nil {
@@ -86,6 +87,7 @@ func TestHealthAndReadinessAndMetrics(t *testing.T) {
 }
 
 func TestRunServesUntilItsContextEnds(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var at Addresses

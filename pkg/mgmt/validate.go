@@ -54,10 +54,10 @@ func (c Config) listeners(f *faults) {
 }
 
 func (e Etcd) validate(f *faults) {
-	host, _, err := net.SplitHostPort(e.ClientListen)
-	ip, ipErr := netip.ParseAddr(host)
-	f.add(err == nil && ipErr == nil && ip.IsLoopback() && checkListen(e.ClientListen) == nil, "etcd.client-listen %q: want a loopback address and port", mesh.Quotable(e.ClientListen))
-	f.add(concrete(e.PeerListen) && checkListen(e.PeerListen) == nil, "etcd.peer-listen %q: want one private address and port", mesh.Quotable(e.PeerListen))
+	client, err := netip.ParseAddrPort(e.ClientListen)
+	f.add(err == nil && client.Addr().IsLoopback(), "etcd.client-listen %q: want a loopback address and port", mesh.Quotable(e.ClientListen))
+	peer, err := netip.ParseAddrPort(e.PeerListen) // etcd listens on addresses, not on names
+	f.add(err == nil && !peer.Addr().IsUnspecified(), "etcd.peer-listen %q: want one private address and port", mesh.Quotable(e.PeerListen))
 	f.add(e.Quota >= 64<<20 && e.Quota <= 8<<30, "etcd.quota %d: want 67108864 (64 MiB) to 8589934592 (8 GiB)", e.Quota)
 	f.add(e.Heartbeat >= 10*time.Millisecond && e.Heartbeat <= time.Second, "etcd.heartbeat %v: want 10ms to 1s", e.Heartbeat)
 	f.add(e.Election >= 5*e.Heartbeat && e.Election <= 50*time.Second, "etcd.election %v: want at least 5 heartbeats and at most 50s", e.Election)
