@@ -54,7 +54,12 @@ type network struct {
 
 func newNetwork(t *testing.T, times Settings, allow ...netip.Prefix) *network {
 	t.Helper()
-	n := &network{t: t, ids: identitytest.New(t), store: storetest.New(t)}
+	return newNetworkOn(t, storetest.New(t), times, allow...)
+}
+
+func newNetworkOn(t *testing.T, st *store.Store, times Settings, allow ...netip.Prefix) *network {
+	t.Helper()
+	n := &network{t: t, ids: identitytest.New(t), store: st}
 	n.server = n.ids.Node(t, mesh.RoleMgmt)
 	n.member = mesh.Member{ID: mesh.NewMemberID(), Name: "alice", State: mesh.MemberActive}
 	n.cell = mesh.Cell{ID: mesh.NewCellID(), Name: "a", Suffix: "a.example.net", State: mesh.CellActive, Certificate: mesh.CertificatePrivate}

@@ -12,6 +12,7 @@ import (
 )
 
 func TestEntryConfiguration(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick())
 	f := n.addEntry("e")
 	l := f.greet()
@@ -57,6 +58,7 @@ func TestEntryConfiguration(t *testing.T) {
 }
 
 func TestCoreConfiguration(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick())
 	n.change(func(tx *store.Tx) error {
 		return store.Update(tx, n.store.Config, store.ConfigKey, func(c *mesh.Config) error {
@@ -80,6 +82,7 @@ func TestCoreConfiguration(t *testing.T) {
 }
 
 func TestCellCertificate(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick())
 	sealed, err := n.store.Seal(store.CellKeyPlace(n.cell.ID), "the key")
 	if err != nil {
@@ -117,6 +120,7 @@ func TestCellCertificate(t *testing.T) {
 }
 
 func TestUsageAddsUp(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick())
 	f := n.addCore("c")
 	l := f.greet()

@@ -13,6 +13,7 @@ import (
 
 // A core that cannot be dialled stays joined, with a reason that helps.
 func TestDialBackFails(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick(), loopback...)
 	closed := netip.MustParseAddrPort("127.0.0.1:1")
 	tests := map[string]struct {
@@ -43,6 +44,7 @@ func TestDialBackFails(t *testing.T) {
 }
 
 func TestProbeIsNotConfirmed(t *testing.T) {
+	t.Parallel()
 	times := quick()
 	times.ProbeTime = 200 * time.Millisecond
 	n := newNetwork(t, times, loopback...)
@@ -57,6 +59,7 @@ func TestProbeIsNotConfirmed(t *testing.T) {
 // Without a range that allows it, loopback is refused as any other address
 // that is not public (E-08).
 func TestLoopbackIsRefusedUnlessAllowed(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick())
 	f := n.addCore("c")
 	f.relay(f.node)
@@ -75,6 +78,7 @@ func TestLoopbackIsRefusedUnlessAllowed(t *testing.T) {
 }
 
 func TestPortOfManagementIsRefused(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick(), loopback...)
 	n.change(func(tx *store.Tx) error {
 		return store.Update(tx, n.store.Config, store.ConfigKey, func(c *mesh.Config) error {
@@ -92,6 +96,7 @@ func TestPortOfManagementIsRefused(t *testing.T) {
 
 // What was proven stays until something else is proven.
 func TestAddressChange(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick(), loopback...)
 	f := n.addCore("c")
 	f.relay(f.node)
@@ -125,6 +130,7 @@ func TestAddressChange(t *testing.T) {
 // An entry that cannot reach a core has it dialled again, and a core that
 // stopped answering is found out before the next probe is due.
 func TestEntryReportsDials(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick(), loopback...)
 	f := n.readyCore("c")
 	e := n.addEntry("e")

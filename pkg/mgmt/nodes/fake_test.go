@@ -84,7 +84,6 @@ type line struct {
 	in     chan *controlpb.MgmtMessage // closed at the end of the stream
 	end    error                       // valid when in is closed
 	hangUp func()
-	silent bool // does not answer pings
 }
 
 // dial opens a stream; nothing is sent yet.

@@ -1,16 +1,19 @@
 package nodes
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store"
+	"github.com/meshctl/meshctl/pkg/store/storetest"
 )
 
 // D-03, as far as one server can show it.
 func TestLostAfterLimit(t *testing.T) {
+	t.Parallel()
 	times := quick()
 	times.Lost = 1500 * time.Millisecond
 	n := newNetwork(t, times, loopback...)
@@ -47,6 +50,7 @@ func TestLostAfterLimit(t *testing.T) {
 
 // A server that starts has seen nobody yet: nobody is lost for that.
 func TestRestartLosesNobody(t *testing.T) {
+	t.Parallel()
 	times := quick()
 	times.Lost = 3 * time.Second
 	n := newNetwork(t, times, loopback...)
@@ -65,6 +69,7 @@ func TestRestartLosesNobody(t *testing.T) {
 
 // A server that dies says nothing; its next start mends what it left.
 func TestStatusLeftByACrash(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick(), loopback...)
 	f := n.readyCore("c")
 	eventually(t, "connected", func() bool { return n.status(f).Connected })
@@ -77,6 +82,7 @@ func TestStatusLeftByACrash(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick(), loopback...)
 	f := n.addCore("c")
 	f.relay(f.node)
@@ -101,6 +107,7 @@ func TestDrain(t *testing.T) {
 }
 
 func TestAliveIsTold(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick())
 	f := n.addEntry("e")
 	l := f.greet()
@@ -129,5 +136,44 @@ func TestDecide(t *testing.T) {
 	}
 	if joined := gone.decide(mesh.Core{State: mesh.CoreJoined}, now, time.Minute); joined.State != mesh.CoreJoined {
 		t.Errorf("a core that was never there is %s", joined.State)
+	}
+}
+
+// While etcd is away streams stay and known nodes may come; what happened
+// meanwhile is written afterwards.
+func TestStoreAway(t *testing.T) {
+	t.Parallel()
+	st, link := storetest.NewLinked(t)
+	n := newNetworkOn(t, st, quick())
+	stays, comes := n.addEntry("stays"), n.addEntry("comes")
+	stays.live(stays.greet(), nil)
+	eventually(t, "written", func() bool { return n.status(stays).Connected })
+	eventually(t, "mirrored", func() bool { _, ok := n.svc.view.entries.Get(mesh.EntryID(comes.id.ID)); return ok })
+	link.Cut()
+	comes.live(comes.greet(), nil)
+	if lines := n.svc.Connected(); len(lines) != 2 {
+		t.Errorf("connected %+v, want both", lines)
+	}
+	link.Heal()
+	eventually(t, "written later", func() bool { return n.status(comes).Connected })
+}
+
+func TestTeller(t *testing.T) {
+	tell := teller{wake: newSignal()}
+	now := time.Now()
+	e := mesh.Event{Type: mesh.EventClockOff, Object: "core/a"}
+	if !tell.add(e, now) || tell.add(e, now.Add(time.Second)) || !tell.add(e, now.Add(2*tellAgain)) {
+		t.Error("an event is told once a minute")
+	}
+	for i := range 2 * maxUntold {
+		tell.add(mesh.Event{Type: mesh.EventClockOff, Object: fmt.Sprint(i)}, now)
+	}
+	list := tell.take()
+	if len(list) != maxUntold || len(tell.take()) != 0 {
+		t.Errorf("%d events wait, at most %d may", len(list), maxUntold)
+	}
+	tell.putBack(list)
+	if got := tell.take(); len(got) != maxUntold || got[0].Object != "core/a" {
+		t.Errorf("%d events came back", len(got))
 	}
 }

@@ -54,6 +54,7 @@ func (n *network) runCore(f *fake) *control.PhoneHome {
 
 // The node's side of the protocol is the one that is shipped.
 func TestRealCore(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick(), loopback...)
 	f := n.addCore("c")
 	home := n.runCore(f)

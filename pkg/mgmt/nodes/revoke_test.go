@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
 	"github.com/meshctl/meshctl/pkg/identity"
+	"github.com/meshctl/meshctl/pkg/identity/identitytest"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store"
 )
@@ -22,6 +23,7 @@ func (n *network) revoke(f *fake) mesh.SignedRevocation {
 
 // C-08: two seconds, everywhere; here it is the way from etcd to the nodes.
 func TestRevocationIsPushed(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick(), loopback...)
 	bystander, victim := n.addEntry("bystander"), n.addEntry("victim")
 	watch, cut := bystander.greet(), victim.greet()
@@ -58,6 +60,7 @@ func TestRevocationIsPushed(t *testing.T) {
 
 // A server knows what is revoked before it serves anybody.
 func TestRevokedBeforeStart(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick())
 	f, other := n.addEntry("e"), n.addEntry("o")
 	n.stop()
@@ -70,5 +73,31 @@ func TestRevokedBeforeStart(t *testing.T) {
 	m := until(other.greet(), (*controlpb.MgmtMessage).GetRevocations)
 	if !m.GetSnapshot() || len(m.GetRecords()) != 1 {
 		t.Errorf("sent %v, want one record", m)
+	}
+}
+
+// One record that nobody of the mesh signed must not keep the others from
+// being in force.
+func TestBadRevocationIsLeftOut(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, quick())
+	f, other := n.addEntry("e"), n.addEntry("o")
+	watch := other.greet()
+	until(watch, (*controlpb.MgmtMessage).GetRevocations)
+	forged := identitytest.NewWithID(t, n.ids.ID).Revoke(t, mesh.Revocation{ID: store.NewTimeID(time.Now()), Node: other.id.Node()})
+	n.change(func(tx *store.Tx) error { return store.Create(tx, n.store.Revocations, forged.Record.ID, forged) })
+	n.revoke(f)
+	for sent := 0; sent == 0; {
+		m := until(watch, (*controlpb.MgmtMessage).GetRevocations)
+		for _, r := range m.GetRecords() {
+			if string(r.GetPayload()) == string(forged.Payload) {
+				t.Error("the forged record was sent on")
+			}
+			sent++
+		}
+	}
+	eventually(t, "the genuine one is in force", func() bool { return n.svc.Revocations.Check(identity.Peer{Identity: f.id}) != nil })
+	if err := n.svc.Revocations.Check(identity.Peer{Identity: other.id}); err != nil {
+		t.Errorf("the forged one is in force: %v", err)
 	}
 }

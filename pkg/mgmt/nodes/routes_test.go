@@ -15,6 +15,7 @@ import (
 
 // A route must never name a core that has not acknowledged the device.
 func TestAcknowledgedBeforeRouted(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick(), loopback...)
 	f := n.addCore("c")
 	f.relay(f.node)
@@ -59,6 +60,7 @@ func TestAcknowledgedBeforeRouted(t *testing.T) {
 // Adding many devices while cores come and go: whatever the order, each route
 // that can be seen names only cores that had acknowledged the device.
 func TestRoutesNeverRunAhead(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick(), loopback...)
 	var mu sync.Mutex
 	known := map[string]map[string]bool{} // core → device: acknowledgement was sent
@@ -104,15 +106,14 @@ func TestRoutesNeverRunAhead(t *testing.T) {
 	}
 	for _, d := range all {
 		n.waitServed(d)
-		if via := n.via(d); len(via) != 2 {
-			t.Errorf("device %s via %v, want both cores", d.ID, via)
-		}
+		eventually(t, "both cores are named", func() bool { return len(n.via(d)) == 2 })
 	}
 	cancel()
 	<-done
 }
 
 func TestDeviceChanges(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick(), loopback...)
 	f := n.addCore("c")
 	f.relay(f.node)
@@ -176,6 +177,7 @@ func TestDeviceChanges(t *testing.T) {
 
 // Labels and services end although nobody changes anything.
 func TestRoutesEndByTime(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick(), loopback...)
 	n.readyCore("c")
 	d := n.addDevice("phone")
@@ -208,6 +210,7 @@ func TestRoutesEndByTime(t *testing.T) {
 }
 
 func TestWaitServedWithoutCores(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick())
 	d := n.addDevice("phone")
 	if err := n.svc.WaitServed(t.Context(), d.ID); !errors.Is(err, mesh.ErrUnavailable) {
@@ -217,6 +220,7 @@ func TestWaitServedWithoutCores(t *testing.T) {
 
 // A core that was never ready gets no devices, and one of another cell others.
 func TestTablesAreOfTheCell(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, quick(), loopback...)
 	d := n.addDevice("phone")
 	other := mesh.Cell{ID: mesh.NewCellID(), Name: "b", Suffix: "b.example.net", State: mesh.CellActive}
