@@ -95,27 +95,39 @@ func (s *Store) ReconcileRoutes(ctx context.Context, now time.Time) (changed int
 	}); err != nil {
 		return 0, fmt.Errorf("store: reconcile routes: %w", err)
 	}
-	for batch := range slices.Chunk(todo, batchOps/(2*routeOps)) {
-		_, err := s.Update(ctx, func(tx *Tx) error {
-			for _, w := range batch {
-				if err := syncRoutes(tx, w.device, now, w.stray...); err != nil {
-					return fmt.Errorf("store: routes of %s: %w", w.device, err)
-				}
-			}
-			return nil
-		})
-		if err != nil {
+	for len(todo) > 0 {
+		n := 0
+		if _, err := s.Update(ctx, func(tx *Tx) error {
+			n, err = syncWork(tx, todo, now)
+			return err
+		}); err != nil {
 			return changed, fmt.Errorf("store: reconcile routes: %w", err)
 		}
-		changed += len(batch)
+		changed += n
+		todo = todo[n:]
 	}
 	return changed, nil
+}
+
+// syncWork does what fits into one transaction, at least one, and returns how
+// much that is.
+func syncWork(tx *Tx, todo []work, now time.Time) (n int, err error) {
+	for _, w := range todo {
+		if n > 0 && tx.size()+routeOps+len(w.names) > batchOps {
+			break
+		}
+		if err := syncRoutes(tx, w.device, now, w.names...); err != nil {
+			return n, fmt.Errorf("routes of %s: %w", w.device, err)
+		}
+		n++
+	}
+	return n, nil
 }
 
 // work is a device whose routes are to be written.
 type work struct {
 	device mesh.DeviceID
-	stray  []mesh.ServerName // routes that name it and that its index does not know
+	names  []mesh.ServerName // of routes that name it, whether or not its index knows them
 }
 
 func outOfStep(tx *Tx, now time.Time) ([]work, error) {

@@ -16,7 +16,7 @@ import (
 // store is away it keeps what it has.
 //
 //	list ──▶ follow ──watch ends, compacted, or 5 minutes passed──▶ list …
-//	  └─ fails ─▶ wait (1 to 30 s, jittered) ─▶ list
+//	  └─ fails ─▶ wait (up to 3 s, jittered) ─▶ list
 //
 // The regular list repairs what a watch that looks alive failed to deliver.
 type Mirror[K ~string, V any] struct {
@@ -35,8 +35,8 @@ type Mirror[K ~string, V any] struct {
 
 const (
 	compareEvery = 5 * time.Minute
-	relistMin    = time.Second
-	relistMax    = 30 * time.Second
+	relistMin    = 500 * time.Millisecond
+	relistMax    = 3 * time.Second // etcd is near, and what it knows is wanted soon
 )
 
 // NewMirror returns an empty mirror; Run fills it.

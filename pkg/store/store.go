@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -80,6 +81,15 @@ const (
 	keepAliveTimeout = 3 * time.Second
 )
 
+// reconnect is how often a lost connection is tried again. gRPC's own limit of
+// two minutes would keep the store away long after etcd has returned.
+func reconnect() grpc.DialOption {
+	return grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.3, MaxDelay: 2 * time.Second},
+		MinConnectTimeout: defaultPerTry,
+	})
+}
+
 // Open returns the store at those endpoints. It dials in the background: an
 // etcd that is not there shows with the first request, as ErrUnavailable.
 func Open(ctx context.Context, c Config) (*Store, error) {
@@ -93,7 +103,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		DialKeepAliveTime:    keepAlive,
 		DialKeepAliveTimeout: keepAliveTimeout,
 		PermitWithoutStream:  true,
-		DialOptions:          []grpc.DialOption{grpc.WithUserAgent("meshctl")},
+		DialOptions:          []grpc.DialOption{grpc.WithUserAgent("meshctl"), reconnect()},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store: open: %v: %w", err, mesh.ErrInvalid)
