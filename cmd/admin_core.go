@@ -74,8 +74,8 @@ func statusFields(st *mesh.NodeStatus, now time.Time) []field {
 	if st.Observed.IsValid() {
 		out = append(out, field{"Observed address", st.Observed.String()})
 	}
-	if st.ClockOff != 0 {
-		out = append(out, field{"Clock off by", st.ClockOff.Round(time.Millisecond).String()})
+	if st.ClockOff.Abs() >= time.Second {
+		out = append(out, field{"Clock off by", st.ClockOff.Round(time.Second).String()})
 	}
 	return append(out, field{"Streams", count(int(st.Streams))})
 }

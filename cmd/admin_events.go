@@ -56,7 +56,11 @@ func newAdminEvents(a *adminCLI) *cobra.Command {
 			return list(c, args)
 		}
 		return a.run(func(ctx context.Context, s *adminSession, _ []string) error {
-			return followEvents(ctx, s, n, request)
+			limit, err := s.cmd.Flags().GetInt("limit")
+			if err != nil {
+				return err
+			}
+			return followEvents(ctx, s, n, limit, request)
 		})(c, args)
 	}
 	c.Flags().StringVar(&kind, "type", "", "only events of this type")
@@ -65,13 +69,13 @@ func newAdminEvents(a *adminCLI) *cobra.Command {
 	return c
 }
 
-// followEvents prints what is there and then what comes, each once, until ctx
-// ends.
-func followEvents(ctx context.Context, s *adminSession, n noun[mesh.Event], request func(admin.Page) (admin.EventListRequest, error)) error {
+// followEvents prints the last events, as many as limit, and then what comes,
+// each once, until ctx ends.
+func followEvents(ctx context.Context, s *adminSession, n noun[mesh.Event], limit int, request func(admin.Page) (admin.EventListRequest, error)) error {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
 	var f follower
-	for limit := defaultRecords; ; limit = 0 {
+	for ; ; limit = 0 {
 		l, err := pages(ctx, s, admin.EventList, limit, func(p admin.Page) (admin.EventListRequest, error) {
 			req, err := request(p)
 			if f.since.After(req.Since) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,10 +16,8 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
-const (
-	tokenEnv     = "MESHCTL_TOKEN"
-	maxTokenText = 8 << 10
-)
+// tokenEnv is the variable that may hold a join token.
+const tokenEnv = "MESHCTL_TOKEN"
 
 func newAdminLogin(a *adminCLI) *cobra.Command {
 	var token, tokenFile string
@@ -54,7 +51,7 @@ func login(ctx context.Context, s *adminSession, token, tokenFile string, again 
 	if err != nil {
 		return err
 	}
-	join, err := mesh.ParseJoinToken(text)
+	join, err := mesh.ParseJoinToken(text.Reveal())
 	if err != nil {
 		return err
 	}
@@ -87,22 +84,15 @@ func enrollAdmin(ctx context.Context, s *adminSession, join mesh.JoinToken) erro
 }
 
 // tokenText finds the token: flag, file, environment, then a person.
-func tokenText(s *adminSession, token, file string) (string, error) {
-	switch {
-	case token != "":
-		return token, nil
-	case file == "-":
-		return readToken(s.cmd.InOrStdin())
-	case file != "":
-		f, err := os.Open(file)
-		if err != nil {
-			return "", fmt.Errorf("--token-file: %w", err)
-		}
-		defer f.Close() // only read
-		return readToken(f)
+func tokenText(s *adminSession, token, file string) (mesh.Secret, error) {
+	if token != "" {
+		return mesh.Secret(token), nil
+	}
+	if file != "" {
+		return readSecretFile("token-file", file, s.cmd.InOrStdin())
 	}
 	if v := os.Getenv(tokenEnv); v != "" {
-		return v, nil
+		return mesh.Secret(v), nil
 	}
 	in, ok := s.cmd.InOrStdin().(*os.File)
 	if !ok || !isTerminal(in) {
@@ -114,15 +104,7 @@ func tokenText(s *adminSession, token, file string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the token: %w", err)
 	}
-	return string(b), nil
-}
-
-func readToken(r io.Reader) (string, error) {
-	b, err := io.ReadAll(io.LimitReader(r, maxTokenText))
-	if err != nil {
-		return "", fmt.Errorf("read the token: %w", err)
-	}
-	return string(b), nil
+	return mesh.Secret(b), nil
 }
 
 func newAdminLogout(a *adminCLI) *cobra.Command {

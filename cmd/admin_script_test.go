@@ -1,11 +1,15 @@
 package cmd
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,10 +30,11 @@ func TestAdminScripts(t *testing.T) {
 		t.Fatalf("no scripts (%v)", err)
 	}
 	server := startMgmt(t)
+	t.Run("a certificate is renewed in passing", func(t *testing.T) { renewsInPassing(t, server) })
 	testscript.Run(t, testscript.Params{
 		Files:         scripts,
 		UpdateScripts: updateScripts(),
-		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "keep": keep},
+		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "keep": keep, "until": until},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
@@ -99,4 +104,32 @@ func keep(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	line, _, _ := strings.Cut(ts.ReadFile("stdout"), "\n")
 	ts.Setenv(args[0], line)
+}
+
+// until PATTERN PROGRAM ARGS… runs a program until a line of its output matches,
+// interrupts it, and wants it to end well.
+func until(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN PROGRAM ARGS...")
+	}
+	pattern := regexp.MustCompile(args[0])
+	bin, _, _ := strings.Cut(ts.Getenv("PATH"), string(filepath.ListSeparator))
+	c := exec.Command(filepath.Join(bin, args[1]), args[2:]...)
+	c.Env = append(os.Environ(), "HOME="+ts.Getenv("HOME"), "XDG_CONFIG_HOME="+ts.Getenv("XDG_CONFIG_HOME"))
+	c.Stderr = ts.Stderr()
+	out, err := c.StdoutPipe()
+	ts.Check(err)
+	ts.Check(c.Start())
+	late := time.AfterFunc(time.Minute, func() { c.Process.Kill() }) // ends the scan below
+	defer late.Stop()
+	found := false
+	for lines := bufio.NewScanner(out); !found && lines.Scan(); {
+		found = pattern.MatchString(lines.Text())
+	}
+	ts.Check(c.Process.Signal(os.Interrupt))
+	_, err = io.Copy(io.Discard, out)
+	ts.Check(errors.Join(err, c.Wait()))
+	if !found {
+		ts.Fatalf("no line of the output matches %q", args[0])
+	}
 }

@@ -76,7 +76,7 @@ func newTokenCreate(a *adminCLI) *cobra.Command {
 It is shown this one time. On a terminal the command to run on the other machine
 is printed with it; elsewhere, and with --quiet, the token stands alone.`,
 		Example: `  meshctl admin token create --role core --member alice --cell north
-  meshctl admin token create --role entry --quiet > token
+  (umask 077; meshctl admin token create --role entry > entry.token)
   meshctl admin token create --role admin --grant operator --name bob`,
 		RunE: a.run(func(ctx context.Context, s *adminSession, _ []string) error {
 			d, err := parseSpan(life)
@@ -118,9 +118,9 @@ is printed with it; elsewhere, and with --quiet, the token stands alone.`,
 // printToken shows a token with the command line to paste.
 func printToken(s *adminSession, v admin.TokenCreated) error {
 	line := map[mesh.Role]string{
-		mesh.RoleCore:  "meshctl core join --token ",
-		mesh.RoleEntry: "meshctl entry run --token ",
-		mesh.RoleAdmin: "meshctl admin login --token ",
+		mesh.RoleCore:  "meshctl core join --token " + v.Token,
+		mesh.RoleEntry: "(umask 077; echo " + v.Token + " > entry.token)\n  meshctl entry run --token-file entry.token",
+		mesh.RoleAdmin: "meshctl admin login --token " + v.Token,
 	}[v.Role]
-	return s.say("token %s, usable once until %s\n\nrun on the other machine:\n  %s%s", v.ID, at(v.Expires, s.now), line, v.Token)
+	return s.say("token %s, usable once until %s\n\nrun on the other machine:\n  %s", v.ID, at(v.Expires, s.now), line)
 }
