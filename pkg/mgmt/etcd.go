@@ -91,11 +91,6 @@ func (e *etcdPart) run(ctx context.Context, ready func()) error {
 
 func (e *etcdPart) client() ([]string, *tls.Config, error) { return e.member.ClientConfig() }
 
-func (e *etcdPart) hasLeader() bool {
-	s, err := e.member.Status()
-	return err == nil && s.Leader != ""
-}
-
 // status asks the member in this process; it answers without a quorum too.
 func (e *etcdPart) status() (admin.EtcdStatus, error) {
 	s, err := e.member.Status()

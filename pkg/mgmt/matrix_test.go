@@ -17,11 +17,12 @@ import (
 	"github.com/meshctl/meshctl/pkg/identity"
 	"github.com/meshctl/meshctl/pkg/identity/identitytest"
 	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store/embedded"
 )
 
 // TestEveryMethodServedIsInTheTable walks what the gRPC server really serves.
 func TestEveryMethodServedIsInTheTable(t *testing.T) {
-	r := &runtime{keys: &keys{root: identitytest.New(t).Root}, srv: &Server{Config: testConfig("/x")}, etcd: &etcdPart{}}
+	r := &runtime{keys: &keys{root: identitytest.New(t).Root}, srv: &Server{Config: testConfig("/x")}, etcd: &etcdPart{member: new(embedded.Member)}}
 	r.access = newAccess(false, false)
 	r.store = lazyStore(t)
 	r.nodes = newNodesForTest()

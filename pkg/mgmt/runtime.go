@@ -92,15 +92,7 @@ func (r *runtime) units(ready func()) []supervise.Unit {
 		{Name: "nodes", Run: r.runNodes},
 		{Name: "ports", Run: r.runPorts},
 		{Name: "socket", Run: r.runSocket},
-		{Name: "serving", Run: func(ctx context.Context, up func()) error {
-			r.serving.Store(true)
-			defer r.serving.Store(false)
-			r.announce()
-			up()
-			ready()
-			<-ctx.Done()
-			return nil
-		}},
+		{Name: "serving", Run: func(ctx context.Context, up func()) error { return r.serve(ctx, func() { up(); ready() }) }},
 	}
 	if r.ports.metrics == nil {
 		return units
@@ -108,6 +100,21 @@ func (r *runtime) units(ready func()) []supervise.Unit {
 	h := &health.Server{Ready: r.ready, Gather: prometheus.Gatherers{r.registry, prometheus.DefaultGatherer}, Log: r.log}
 	first := supervise.Unit{Name: "health", Run: supervise.Always(func(ctx context.Context) error { return h.Serve(ctx, r.ports.metrics) })}
 	return append([]supervise.Unit{first}, units...)
+}
+
+// serve says that all is there, for as long as it is.
+func (r *runtime) serve(ctx context.Context, ready func()) error {
+	for _, g := range r.gauges() {
+		if err := r.registry.Register(g); err != nil {
+			return fmt.Errorf("mgmt: register metrics: %w", err)
+		}
+	}
+	r.serving.Store(true)
+	defer r.serving.Store(false)
+	r.announce()
+	ready()
+	<-ctx.Done()
+	return nil
 }
 
 func (r *runtime) ready(context.Context) error {

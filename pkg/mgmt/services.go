@@ -101,7 +101,7 @@ func (r *runtime) register(g *grpc.Server) {
 		often: newLimiter[string](rate.Every(10*time.Second), 20),
 	})
 	controlpb.RegisterNodeControlServer(g, r.nodes)
-	gw := &gateway.Server{Client: r.store.Client(), PeerID: peerID, HasLeader: r.etcd.hasLeader, Log: r.log}
+	gw := &gateway.Server{Client: r.store.Client(), PeerID: peerID, HasLeader: r.etcd.member.HasLeader, Log: r.log}
 	gw.Register(g)
 	svc := &adminsvc.Service{
 		Store: r.store, CA: r.authority, ServerStatus: r.status, NewCellCA: ca.NewCellCA, WaitServed: r.nodes.WaitServed,

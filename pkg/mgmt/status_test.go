@@ -69,9 +69,11 @@ func TestHealthAndReadinessAndMetrics(t *testing.T) {
 	w := getWorld(t)
 	call(t, admin.MemberList, w.local(t), admin.Page{})
 	for path, part := range map[string]string{
-		"/healthz": "ok",
-		"/readyz":  "ready",
-		"/metrics": `meshctl_mgmt_calls_total{code="OK",method="/meshctl.v1.Admin/MemberList"}`,
+		"/healthz":   "ok",
+		"/readyz":    "ready",
+		"/metrics?":  "meshctl_mgmt_nodes_connected",
+		"/metrics??": `meshctl_mgmt_certificate_end_seconds{certificate="intermediate"}`,
+		"/metrics":   `meshctl_mgmt_calls_total{code="OK",method="/meshctl.v1.Admin/MemberList"}`,
 	} {
 		resp, err := http.Get("http://" + w.addr.Metrics + path)
 		if err != nil {

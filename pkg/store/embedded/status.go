@@ -55,6 +55,13 @@ func (m *Member) Status() (Status, error) {
 	return st, nil
 }
 
+// HasLeader says whether the member knows a leader. It costs nothing: lookups ask
+// it each time.
+func (m *Member) HasLeader() bool {
+	e, err := m.running()
+	return err == nil && e.Server.Leader() != 0
+}
+
 func alarmNames(alarms []*pb.AlarmMember) []string {
 	var out []string
 	for _, a := range alarms {
