@@ -91,7 +91,7 @@ type Entry struct {
 
 // NodeStatus is what was last known of a node, apart from its specification.
 // The server that holds the node's stream owns it and writes it when the
-// stream opens, closes or acknowledges, and otherwise every minute.
+// stream opens, closes or acknowledges, and otherwise a few times a minute.
 type NodeStatus struct {
 	Node       string         `json:"node"` // role/id
 	Server     ServerID       `json:"server"`

@@ -121,6 +121,7 @@ func (s *Service) admit(ctx context.Context, se *session) error {
 	if err != nil {
 		return err
 	}
+	se.out.adopt(s.wants(se.peer)) // nobody else has it yet
 	replaced, err := s.hub.admit(se)
 	if err != nil {
 		s.tell(mesh.Event{Type: mesh.EventDuplicateNode, Severity: mesh.Critical, Object: se.node,

@@ -62,7 +62,7 @@ func (l loop) wait(ctx context.Context, until time.Time, took time.Duration) {
 	case <-t.C:
 	case <-l.wake.c:
 		// A pass that is dear is not run at every change.
-		pause(ctx, max(l.settle, 2*took))
+		pause(ctx, max(l.settle, min(2*took, time.Second)))
 	}
 }
 

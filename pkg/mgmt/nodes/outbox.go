@@ -49,6 +49,17 @@ func newOutbox(h *controlpb.Hello, epoch int64) outbox {
 	return o
 }
 
+// adopt notices that the node has already what it should have, from an earlier
+// stream. Its acknowledgement may have been lost with that one.
+func (o *outbox) adopt(w want) {
+	if o.table == nil && w.table != nil && w.table.rev == o.devRev {
+		o.table, o.acked.devices = w.table, w.table.rev
+	}
+	if o.revs == nil && w.revs != nil && w.revs.rev == o.revRev {
+		o.revs = w.revs
+	}
+}
+
 // answer queues m, or says that too much waits already.
 func (o *outbox) answer(m *controlpb.MgmtMessage) error {
 	if len(o.answers) >= maxAnswers {
@@ -61,6 +72,7 @@ func (o *outbox) answer(m *controlpb.MgmtMessage) error {
 // next returns the next message to send, nil when the node has been sent all it
 // should have. Revocations overtake everything.
 func (o *outbox) next(w want) *controlpb.MgmtMessage {
+	o.adopt(w)
 	if m := o.nextRevocations(w.revs); m != nil {
 		return &controlpb.MgmtMessage{Body: &controlpb.MgmtMessage_Revocations{Revocations: m}}
 	}

@@ -124,6 +124,22 @@ func TestOutboxSendsDifferences(t *testing.T) {
 	}
 }
 
+// An acknowledgement that was lost with its stream is not waited for for ever.
+func TestOutboxAdoptsWhatTheNodeHas(t *testing.T) {
+	first := (*table)(nil).next(9, 9, devices("a"))
+	w := want{revs: revocations(5, "x"), table: first}
+	o := newOutbox(&controlpb.Hello{MeshEpoch: 1, RevocationsRevision: 5, DevicesRevision: 9}, 1)
+	o.adopt(w)
+	if o.acked.devices != 9 {
+		t.Errorf("acknowledged %+v, want the table", o.acked)
+	}
+	w = want{revs: revocations(6, "x", "y"), table: first.next(12, 12, devices("a", "b"))}
+	wanted := []string{"revocations 6 from 5 +1", "devices 12 from 9 +1 -0 more false"}
+	if got := drain(t, &o, w); fmt.Sprint(got) != fmt.Sprint(wanted) {
+		t.Errorf("then sends %q, want %q", got, wanted)
+	}
+}
+
 // Many changes while a node does not read become one difference.
 func TestOutboxCoalesces(t *testing.T) {
 	o := newOutbox(&controlpb.Hello{}, 1)

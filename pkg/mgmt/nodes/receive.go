@@ -41,14 +41,14 @@ func (s *Service) receive(ctx context.Context, se *session, m *controlpb.NodeMes
 // permitted says whether the node may send m, now and at this size.
 func (s *Service) permitted(se *session, m *controlpb.NodeMessage) error {
 	switch {
+	case !se.rate.Allow():
+		return fmt.Errorf("nodes: %s sends more than %v messages a second: %w", se.node, se.rate.Limit(), mesh.ErrUnavailable)
+	case proto.Size(m) > MaxMessage:
+		return fmt.Errorf("nodes: %s sent %d bytes at once, at most %d: %w", se.node, proto.Size(m), MaxMessage, mesh.ErrInvalid)
 	case m.GetBody() == nil:
 		return nil // of a later version
 	case !control.AllowedFrom(se.peer.Role, m):
 		return fmt.Errorf("nodes: %s sent a message that its role may not send (%s): %w", se.node, kindOf(m), mesh.ErrDenied)
-	case proto.Size(m) > MaxMessage:
-		return fmt.Errorf("nodes: %s sent %d bytes at once, at most %d: %w", se.node, proto.Size(m), MaxMessage, mesh.ErrInvalid)
-	case !se.rate.Allow():
-		return fmt.Errorf("nodes: %s sends more than %v messages a second: %w", se.node, se.rate.Limit(), mesh.ErrUnavailable)
 	}
 	return nil
 }
