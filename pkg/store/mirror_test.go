@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,20 +61,20 @@ func TestAWatchYieldsEveryChangeInOrder(t *testing.T) {
 		})
 	}
 	last := change(t, s, func(tx *store.Tx) error { return store.Delete(tx, s.Members, m.ID) })
-	got := ""
+	var got strings.Builder
 	for ev, err := range s.Members.Watch(t.Context(), rev) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got += ev.Value.Note; ev.Deleted {
+		if got.WriteString(ev.Value.Note); ev.Deleted {
 			if ev.Key != m.ID || ev.Rev != last {
 				t.Errorf("got %+v", ev)
 			}
 			break
 		}
 	}
-	if got != "012" {
-		t.Errorf("got %q, want 012", got)
+	if got.String() != "012" {
+		t.Errorf("got %q, want 012", got.String())
 	}
 }
 

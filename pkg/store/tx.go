@@ -224,7 +224,7 @@ func (tx *Tx) compares() []clientv3.Cmp {
 }
 
 // deletionMark is the value of a key under deletions/; its revision is what counts.
-var deletionMark = []byte(`{"schema":1,"minReader":1}`)
+const deletionMark = `{"schema":1,"minReader":1}`
 
 // ops are the writes, in order of key.
 func (tx *Tx) ops() []clientv3.Op {
@@ -242,7 +242,7 @@ func (tx *Tx) ops() []clientv3.Op {
 		}
 	}
 	for _, f := range slices.Sorted(maps.Keys(marks)) {
-		out = append(out, clientv3.OpPut(deletionKey(f), string(deletionMark)))
+		out = append(out, clientv3.OpPut(deletionKey(f), deletionMark))
 	}
 	return out
 }

@@ -202,7 +202,7 @@ func (c *Collection[K, V]) settle(tx *Tx, verb string, id K, before, after *V) e
 	return nil
 }
 
-// sameSuffix and below compare DNS suffixes by whole labels.
+// overlap compares DNS suffixes by whole labels.
 func overlap(a, b mesh.ServerName) bool { return a == b || below(a, b) || below(b, a) }
 
 func below(a, b mesh.ServerName) bool { return strings.HasSuffix(string(a), "."+string(b)) }

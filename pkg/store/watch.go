@@ -29,7 +29,7 @@ func (c *Collection[K, V]) Watch(ctx context.Context, after Rev) iter.Seq2[Event
 		for resp := range c.s.client.Watch(ctx, c.prefix(), clientv3.WithPrefix(), clientv3.WithRev(int64(after)+1)) {
 			if err := resp.Err(); err != nil {
 				if ctx.Err() == nil {
-					yield(Event[K, V]{}, c.watchError(err))
+					yield(Event[K, V]{}, wrap("watch "+c.kind.folder, err))
 				}
 				return
 			}
@@ -58,9 +58,4 @@ func (c *Collection[K, V]) event(ev *clientv3.Event) (Event[K, V], error) {
 	v, err := c.decode(ev.Kv.Key, ev.Kv.Value)
 	e.Value = v
 	return e, err
-}
-
-// watchError names the errors that etcd reports as text alone on a watch.
-func (c *Collection[K, V]) watchError(err error) error {
-	return wrap("watch "+c.kind.folder, err)
 }

@@ -91,7 +91,7 @@ func withHeader(body []byte, minReader int) ([]byte, error) {
 // program, and otherwise says what is damaged.
 func Decode[V any](data []byte) (V, error) {
 	var v V
-	if err := checkHeader(data); err != nil {
+	if _, err := header(data); err != nil {
 		return v, err
 	}
 	if err := json.Unmarshal(data, &v); err != nil {
@@ -101,21 +101,19 @@ func Decode[V any](data []byte) (V, error) {
 	return v, nil
 }
 
-func checkHeader(data []byte) error {
+// header returns the oldest schema that may read data, if this program may.
+func header(data []byte) (minReader int, err error) {
 	if len(data) > MaxSize {
-		return damaged(fmt.Errorf("%d bytes: want at most %d", len(data), MaxSize))
+		return 0, damaged(fmt.Errorf("%d bytes: want at most %d", len(data), MaxSize))
 	}
 	if rest, ok := bytes.CutPrefix(data, prefix); ok && len(rest) > 0 && (rest[0] == ',' || rest[0] == '}') {
-		return nil
+		return MinReader, nil
 	}
-	min, err := minReaderOf(data)
-	if err != nil {
-		return err
+	minReader, err = minReaderOf(data)
+	if err == nil && minReader > Schema {
+		err = tooNew(minReader)
 	}
-	if min > Schema {
-		return tooNew(min)
-	}
-	return nil
+	return minReader, err
 }
 
 // minReaderOf reads the header of a value that another version or a person
@@ -128,13 +126,13 @@ func minReaderOf(data []byte) (int, error) {
 	if h == nil {
 		return 0, damaged(errors.New("want a JSON object"))
 	}
-	min := 0
+	oldest := 0
 	if raw, ok := h[memberMinReader]; ok {
-		if err := json.Unmarshal(raw, &min); err != nil {
+		if err := json.Unmarshal(raw, &oldest); err != nil {
 			return 0, damaged(fmt.Errorf("minReader: %w", err))
 		}
 	}
-	return min, nil
+	return oldest, nil
 }
 
 // damaged has no kind: a person has to look at the value.

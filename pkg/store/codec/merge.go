@@ -33,7 +33,7 @@ func Merge[V any](old []byte, v V) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	min, err := minReaderOf(old)
+	oldest, err := header(old)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func Merge[V any](old []byte, v V) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return withHeader(body, max(min, MinReader))
+	return withHeader(body, max(oldest, MinReader))
 }
 
 func tree(v any) (map[string]any, error) {

@@ -27,8 +27,14 @@ var usual = [...]string{
 	"setting up serving from embedded etcd failed.",
 }
 
-// private are fields that hold a request: keys, and through them labels.
-var private = map[string]bool{"request": true, "request content": true, "response": true, "content": true}
+// private says that a field holds a request: keys, and through them labels.
+func private(a slog.Attr) bool {
+	switch a.Key {
+	case "request", "request content", "response", "content":
+		return true
+	}
+	return false
+}
 
 func (b *bridge) Enabled(l zapcore.Level) bool {
 	return b.log.Enabled(context.Background(), level(l))
@@ -62,7 +68,7 @@ func (b *bridge) Write(e zapcore.Entry, fields []zapcore.Field) error {
 		if isUsual(e.Message, all) {
 			l = slog.LevelDebug
 		} else {
-			all = slices.DeleteFunc(all, func(a slog.Attr) bool { return private[a.Key] })
+			all = slices.DeleteFunc(all, private)
 		}
 	}
 	b.log.LogAttrs(context.Background(), l, e.Message, append(all, slog.String("part", "etcd"))...)
@@ -73,13 +79,14 @@ func (b *bridge) Write(e zapcore.Entry, fields []zapcore.Field) error {
 func (b *bridge) Sync() error { return nil }
 
 func isUsual(msg string, all []slog.Attr) bool {
-	text := msg
+	var text strings.Builder
+	text.WriteString(msg)
 	for _, a := range all {
 		if a.Key == "error" {
-			text += " " + a.Value.String()
+			text.WriteString(" " + a.Value.String())
 		}
 	}
-	return slices.ContainsFunc(usual[:], func(s string) bool { return strings.Contains(text, s) })
+	return slices.ContainsFunc(usual[:], func(s string) bool { return strings.Contains(text.String(), s) })
 }
 
 func attrs(fields []zapcore.Field) []slog.Attr {

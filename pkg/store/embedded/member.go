@@ -82,14 +82,8 @@ func (m *Member) Run(ctx context.Context, ready func()) error {
 		return fmt.Errorf("embedded: start: %w", err)
 	}
 	defer m.stop(e)
-	select {
-	case <-ctx.Done():
-		return nil
-	case err := <-e.Err():
-		return m.ended(err)
-	case <-e.Server.StopNotify():
-		return m.ended(nil)
-	case <-e.Server.ReadyNotify():
+	if on, err := m.await(ctx, e); !on || err != nil {
+		return err
 	}
 	if err := m.mark(e); err != nil {
 		return fmt.Errorf("embedded: start: %w", err)
@@ -97,6 +91,30 @@ func (m *Member) Run(ctx context.Context, ready func()) error {
 	m.set(e)
 	ready()
 	return m.serve(ctx, e)
+}
+
+// patience is how long a member may take to be ready without a word.
+const patience = 15 * time.Second
+
+// await returns true when the member is ready. That takes other members if the
+// cluster has some.
+func (m *Member) await(ctx context.Context, e *embed.Etcd) (bool, error) {
+	tick := time.NewTicker(patience)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false, nil
+		case err := <-e.Err():
+			return false, m.ended(err)
+		case <-e.Server.StopNotify():
+			return false, m.ended(nil)
+		case <-e.Server.ReadyNotify():
+			return true, nil
+		case <-tick.C:
+			m.Log.Warn("etcd not ready yet", "count", len(e.Server.Cluster().Members()))
+		}
+	}
 }
 
 // alarmEvery is how often the member's alarms are looked at, in memory.

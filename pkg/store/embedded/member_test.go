@@ -121,7 +121,7 @@ func TestAMemberKeepsItsStateOverARestart(t *testing.T) {
 	if _, err := s.Members.Get(t.Context(), id); err != nil {
 		t.Error(err)
 	}
-	for _, line := range strings.Split(log.String(), "\n") {
+	for line := range strings.SplitSeq(log.String(), "\n") {
 		if strings.Contains(line, "level=ERROR") || strings.Contains(line, "level=INFO") {
 			t.Errorf("a quiet member logged %s", line)
 		}
