@@ -47,7 +47,7 @@ func (a *Authority) Issue(ctx context.Context, r Request) ([][]byte, mesh.CertRe
 	if err != nil {
 		return fail(err)
 	}
-	a.cfg.Log.Info("certificate issued", "node", rec.Node, "serial", rec.Serial, "until", rec.NotAfter)
+	a.cfg.Log.Info("certificate issued", "node", rec.Node, "serial", rec.Serial, "ends", rec.NotAfter)
 	return [][]byte{cert.Raw, a.cfg.Intermediate.Raw, a.cfg.Root.Raw}, rec, nil
 }
 

@@ -112,7 +112,11 @@ func (p *PhoneHome) lost(err error) {
 	if before.Err == next.Err {
 		level = slog.LevelDebug
 	}
-	p.Log.Log(context.Background(), level, "phone-home lost", "err", err, "hint", mesh.Hint(err))
+	args := []any{"err", err}
+	if hint := mesh.Hint(err); hint != "" {
+		args = append(args, "hint", hint)
+	}
+	p.Log.Log(context.Background(), level, "phone-home lost", args...)
 }
 
 // resume puts the configuration in force that ran when the node stopped.

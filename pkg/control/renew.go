@@ -67,7 +67,7 @@ func (r *Renewer) Run(ctx context.Context) error {
 
 func (r *Renewer) succeeded() {
 	r.failure.Store(nil)
-	r.Log.Info("certificate renewed", "until", r.Node.Leaf().NotAfter)
+	r.Log.Info("certificate renewed", "ends", r.Node.Leaf().NotAfter)
 }
 
 func (r *Renewer) failed(err error, now time.Time, wait time.Duration) {

@@ -127,7 +127,7 @@ func (s *Server) takeCell(m *controlpb.CellCertificate) {
 		return
 	}
 	suffix, notAfter := s.cell.describe()
-	s.Log.Info("cell certificate taken", "suffix", suffix, "until", notAfter)
+	s.Log.Info("cell certificate taken", "suffix", suffix, "ends", notAfter)
 	s.tell()
 }
 

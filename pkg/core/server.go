@@ -139,7 +139,7 @@ func (s *Server) finish(peers *sync.WaitGroup) {
 	case <-done:
 	case <-late.C:
 		_, n := s.devices.count()
-		s.Log.Warn("open connections cut", "streams", n)
+		s.Log.Warn("open connections cut", "count", n)
 	}
 }
 

@@ -42,7 +42,7 @@ func (s *Server) handshake(ctx context.Context, c *tls.Conn) (identity.Peer, err
 
 func (s *Server) serveProbe(c *tls.Conn, peer identity.Peer) {
 	if err := s.probes.serve(c); err != nil {
-		s.Log.Warn("probe not answered", "peer", peer.ID, "err", err)
+		s.Log.Warn("probe not answered", "node", peer.ID, "err", err)
 	}
 	_ = c.Close() // what mattered is written
 }

@@ -70,7 +70,7 @@ func (s *Service) nextRevset(old *revset, rev int64, all map[string]mesh.SignedR
 		default:
 			same = false
 			if _, err := identity.VerifyRevocation(s.Node.Roots(), r); err != nil {
-				s.Log.Error("revocation ignored", "record", id, "err", err)
+				s.Log.Error("revocation ignored", "object", id, "err", err)
 				next.bad[id] = true
 				continue
 			}

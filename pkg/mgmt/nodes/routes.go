@@ -31,7 +31,7 @@ func (r *router) pass(ctx context.Context, full bool) (time.Time, error) {
 	}
 	n, err := r.s.Store.ReconcileRoutes(ctx, now)
 	if n > 0 {
-		r.s.Log.Debug("routes written", "devices", n)
+		r.s.Log.Debug("routes written", "count", n)
 	}
 	if err != nil {
 		return time.Time{}, err

@@ -71,7 +71,7 @@ func (t *teller) putBack(list []mesh.Event) {
 func (s *Service) tell(e mesh.Event) {
 	e.Time = time.Now().UTC()
 	if !s.teller.add(e, e.Time) {
-		s.Log.Debug("event not repeated", "type", e.Type, "object", e.Object)
+		s.Log.Debug("event not repeated", "event", e.Type, "object", e.Object)
 	}
 }
 
