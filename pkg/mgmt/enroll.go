@@ -87,7 +87,7 @@ func (e *enrollment) enroll(ctx context.Context, from netip.Addr, req *controlpb
 	if err != nil {
 		return nil, fmt.Errorf("mgmt: enroll %s: %w", n.id.Node(), err)
 	}
-	e.log.Info("node enrolled", "role", n.id.Role, "token", t.ID)
+	e.log.Info("node enrolled", "node", n.id.Node())
 	return &controlpb.EnrollResponse{
 		Chain:         chain,
 		MeshId:        string(e.mesh),

@@ -108,7 +108,7 @@ func (k *keeper) quota(ctx context.Context) error {
 		return err
 	}
 	if slices.Contains(s.Alarms, noSpace) && float64(s.BytesUsed) < nearlyFull*float64(s.Quota) {
-		k.log.Warn("recovering space in the store", "bytes", s.Bytes, "used", s.BytesUsed, "quota", s.Quota)
+		k.log.Warn("recovering space in the store", "bytes", s.Bytes, "quota", s.Quota)
 		return k.etcd.member.RecoverSpace(ctx)
 	}
 	if float64(s.Bytes) < nearlyFull*float64(s.Quota) {

@@ -58,10 +58,10 @@ func TestEndsThatComeNearAreToldOnce(t *testing.T) {
 	w := getWorld(t)
 	present, gone := w.node(t, mesh.RoleEntry), w.node(t, mesh.RoleEntry)
 	call(t, admin.EntryRevoke, w.local(t), admin.RevokeRequest{Ref: gone.Identity().ID})
-	ends := present.Leaf().NotAfter
+	ends, own := present.Leaf().NotAfter, unique("issuer")
 	k := &keeper{
 		store: w.store, etcd: w.etcd, log: w.log,
-		own: func() []admin.CertEnd { return []admin.CertEnd{{What: "intermediate", Ends: ends}} },
+		own: func() []admin.CertEnd { return []admin.CertEnd{{What: own, Ends: ends}} },
 		now: func() time.Time { return present.Leaf().NotAfter.Add(-time.Hour) },
 	}
 	for range 2 {
@@ -73,7 +73,7 @@ func TestEndsThatComeNearAreToldOnce(t *testing.T) {
 	for _, e := range call(t, admin.EventList, w.local(t), admin.EventListRequest{Type: mesh.EventCertExpiring}).Items {
 		told[e.Object]++
 	}
-	if told[present.Identity().Node()] != 1 || told[gone.Identity().Node()] != 0 || told["server/intermediate"] != 1 {
+	if told[present.Identity().Node()] != 1 || told[gone.Identity().Node()] != 0 || told["server/"+own] != 1 {
 		t.Errorf("told of %v; want once of %s and of the intermediate, not of %s", told, present.Identity().Node(), gone.Identity().Node())
 	}
 }

@@ -70,7 +70,7 @@ func (p *port) identify(ctx context.Context, conn net.Conn, from netip.AddrPort,
 		who, err = p.whoIs(t.ConnectionState(), from)
 	}
 	if err != nil {
-		p.log.Debug("connection refused", "door", p.door, "from", from, "err", err)
+		p.log.Debug("connection refused", "unit", p.door, "from", from, "err", err)
 		p.gate.refused()
 		conn.Close()
 		leave.closed()
@@ -126,7 +126,7 @@ func acceptPatiently(ctx context.Context, ln net.Listener, log *slog.Logger) (ne
 		case errors.Is(err, net.ErrClosed):
 			return nil, err
 		}
-		log.Warn("accepting failed", "err", err, "retry", wait)
+		log.Warn("accepting failed", "err", err, "delay", wait)
 		select {
 		case <-ctx.Done():
 			return nil, nil

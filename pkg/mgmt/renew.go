@@ -57,7 +57,7 @@ func (r *renewal) renew(ctx context.Context, req *controlpb.RenewRequest) (*cont
 	if err != nil {
 		return nil, err
 	}
-	r.log.Info("certificate renewed", "role", p.Role, "serial", p.Serial)
+	r.log.Info("certificate renewed", "node", p.Node(), "serial", p.Serial)
 	return &controlpb.RenewResponse{Chain: chain, MgmtAddresses: cfg.Value.MgmtAddresses}, nil
 }
 

@@ -135,7 +135,7 @@ func (r *runtime) announce() {
 	if l := r.ports.metrics; l != nil {
 		a.Metrics = l.Addr().String()
 	}
-	r.log.Info("serving", "mesh", r.keys.Mesh, "server", r.keys.Server, "addr", a.Mesh)
+	r.log.Info("serving", "node", r.self.id.Node(), "addr", a.Mesh)
 	if r.srv.Up != nil {
 		r.srv.Up(a)
 	}

@@ -1,6 +1,7 @@
 package mgmt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func (s *socket) serve(ctx context.Context, ln net.Listener) error {
 		}
 		uid, err := peerUID(conn)
 		if err != nil || uid != 0 && uid != uint32(os.Getuid()) {
-			s.log.Warn("socket caller refused", "uid", uid, "err", err)
+			s.log.Warn("socket caller refused", "err", cmp.Or(err, fmt.Errorf("mgmt: user %d is neither root nor the server's: %w", uid, mesh.ErrDenied)))
 			conn.Close()
 			continue
 		}

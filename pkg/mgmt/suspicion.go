@@ -77,6 +77,6 @@ func (s *suspicion) tell(ctx context.Context, from netip.Addr, ev mesh.Event) {
 	defer cancel()
 	_, err := s.store.Update(ctx, func(tx *store.Tx) error { return tx.Event(ev) })
 	if err != nil {
-		s.log.Warn("event lost", "event", ev.Type, "err", err)
+		s.log.Warn("event lost", "reason", ev.Type, "err", err)
 	}
 }

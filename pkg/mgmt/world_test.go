@@ -252,7 +252,7 @@ func newFolder(t *testing.T) *identity.Folder {
 // join enrolls a new node with the token.
 func join(t *testing.T, tok mesh.JoinToken, role mesh.Role, f *identity.Folder) (control.Enrolled, error) {
 	t.Helper()
-	return control.Enroll(t.Context(), control.EnrollConfig{Token: tok, Role: role, Folder: f, Version: "test", Log: slog.New(slog.DiscardHandler)})
+	return control.Enroll(t.Context(), control.EnrollConfig{Token: tok, Role: role, Folder: f, Version: "test", Wait: true, Log: slog.New(slog.DiscardHandler)})
 }
 
 // node is a new node of the role.
