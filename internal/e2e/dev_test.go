@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/meshctl/meshctl/pkg/dev"
 )
 
 // nothingOf checks that a dev mesh left neither folder nor process.
@@ -84,8 +86,12 @@ func TestDevUpKilledTakesItsChildrenWithItAndDownCleans(t *testing.T) {
 		}
 		return nil
 	})
-	if o := meshctl(t, "dev", "status", "--dir", dir).want(t, exitOK, "ended"); strings.Contains(o.stdout, "ready") {
-		t.Errorf("something is still called ready:\n%s", o.stdout)
+	var st dev.State
+	meshctl(t, "dev", "status", "--dir", dir, "-o", "json").decode(t, &st)
+	for _, p := range st.Parts {
+		if p.State != "ended" {
+			t.Errorf("%s is called %s", p.Name, p.State)
+		}
 	}
 	again := up.start(t) // over the remains
 	says(t, again, "Ctrl-C here")

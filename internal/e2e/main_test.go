@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// binary is the meshctl under test; nothing changes it once tests run.
-var binary string
+// meshctlBinary is the program under test; nothing changes it once tests run.
+var meshctlBinary string
 
 func TestMain(m *testing.M) { os.Exit(mainCode(m)) }
 
 func mainCode(m *testing.M) (code int) {
 	dir, err := os.MkdirTemp("", "e2e-")
 	if err == nil {
-		binary = filepath.Join(dir, "meshctl")
-		err = build(binary)
+		meshctlBinary = filepath.Join(dir, "meshctl")
+		err = build(meshctlBinary)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -65,7 +65,7 @@ func running(text string) []string {
 	}
 	var out []string
 	for _, exe := range exes {
-		if target, err := os.Readlink(exe); err != nil || target != binary {
+		if target, err := os.Readlink(exe); err != nil || target != meshctlBinary {
 			continue // gone, or another's
 		}
 		line, err := os.ReadFile(filepath.Join(filepath.Dir(exe), "cmdline"))

@@ -36,7 +36,7 @@ func debug(_ string, config map[string]any) { config["log"] = map[string]any{"le
 // newMesh starts a mesh for this test alone.
 func newMesh(t *testing.T, s dev.Settings) *dev.Mesh {
 	t.Helper()
-	s.Binary, s.Dir = binary, shortDir(t)
+	s.Binary, s.Dir = meshctlBinary, shortDir(t)
 	m, err := dev.Up(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,8 @@ func newMesh(t *testing.T, s dev.Settings) *dev.Mesh {
 }
 
 // shared is the mesh of the tests that disturb nothing: two cores, two entries,
-// of which the second believes PROXY headers from loopback.
+// of which the second believes PROXY headers from loopback. Wrong tokens do not
+// make its server shy.
 var shared struct {
 	once sync.Once
 	mesh *dev.Mesh
@@ -68,12 +69,15 @@ func sharedMesh(t *testing.T) *dev.Mesh {
 			shared.err = err
 			return
 		}
-		trust := func(part string, config map[string]any) {
-			if part == "entry-b" {
+		configure := func(part string, config map[string]any) {
+			switch part {
+			case "mgmt":
+				config["rates"] = map[string]any{"token-failures": 1000}
+			case "entry-b":
 				config["proxies"] = map[string]any{"trusted": []string{"127.0.0.0/8"}}
 			}
 		}
-		shared.mesh, shared.err = dev.Up(context.Background(), dev.Settings{Binary: binary, Dir: dir, Cores: 2, Entries: 2, Configure: trust})
+		shared.mesh, shared.err = dev.Up(context.Background(), dev.Settings{Binary: meshctlBinary, Dir: dir, Cores: 2, Entries: 2, Configure: configure})
 	})
 	if shared.err != nil {
 		t.Fatal(shared.err)

@@ -64,7 +64,7 @@ func (c command) run(t *testing.T) outcome {
 // prepare makes the process: an environment of its own, and the end of this
 // process ends it too.
 func (c command) prepare(ctx context.Context, home string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, binary, c.args...)
+	cmd := exec.CommandContext(ctx, meshctlBinary, c.args...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}, c.env...)
 	cmd.Dir = home
 	return cmd
