@@ -192,3 +192,30 @@ func TestALabelThatEndsIsRoutedUntilThen(t *testing.T) {
 		t.Errorf("got %v after the overlap, want the new name", w.routes())
 	}
 }
+
+func TestADeviceThatCannotBeRoutedHoldsUpNoOther(t *testing.T) {
+	w := newWorld(t)
+	w.addCore(0, true)
+	first := w.addDevice(0, 0)
+	twin, odd, last := w.addDevice(0, 0), w.addDevice(0, 0), w.addDevice(1, 0)
+	label := w.state().devices[first].Labels[0].Label
+	w.must(func(tx *store.Tx) error {
+		set := func(id mesh.DeviceID, label string) error {
+			return store.Update(tx, w.s.Devices, id, func(d *mesh.Device) error { d.Labels[0].Label = label; return nil })
+		}
+		return errors.Join(set(twin, label), set(odd, "not a label"))
+	})
+	w.build(w.cores[0])
+	w.ack(w.cores[0])
+	n, err := w.s.ReconcileRoutes(t.Context(), w.now)
+	if n != 2 || !errors.Is(err, mesh.ErrExists) || !errors.Is(err, mesh.ErrInvalid) {
+		t.Errorf("changed %d, %v; want two, and both faults named", n, err)
+	}
+	served := map[mesh.DeviceID]bool{}
+	for _, r := range w.routes() {
+		served[r.Device] = true
+	}
+	if len(served) != 2 || !served[last] || served[odd] || served[first] == served[twin] {
+		t.Errorf("got routes of %v", served)
+	}
+}
