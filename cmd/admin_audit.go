@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,14 +29,11 @@ func auditNoun() noun[mesh.AuditRecord] {
 func objects(r mesh.AuditRecord) []string {
 	var out []string
 	for _, c := range r.Changes {
-		name := c.Object
-		for _, v := range []map[string]any{c.After, c.Before} {
-			if label, ok := v["name"].(string); ok && label != "" {
-				name += " (" + label + ")"
-				break
-			}
+		label, _ := cmp.Or(c.After["name"], c.Before["name"]).(string)
+		if label != "" {
+			label = " (" + label + ")"
 		}
-		out = append(out, name)
+		out = append(out, c.Object+label)
 	}
 	return out
 }

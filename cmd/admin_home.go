@@ -69,9 +69,13 @@ func storedAdmin() (*identity.Node, error) {
 	}
 	f, err := identity.OpenFolder(dir)
 	if err != nil {
-		return nil, err
+		return nil, folderError(err)
 	}
-	return f.Load()
+	node, err := f.Load()
+	if err != nil && !errors.Is(err, mesh.ErrNotFound) {
+		return nil, folderError(err)
+	}
+	return node, err
 }
 
 // loadAdmin returns the stored identity when it can still be used.

@@ -97,13 +97,17 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// keep VAR keeps the first line of the last output in a variable.
+// keep VAR [REGEXP] keeps the first line of the last output, or the first match
+// in it, in a variable.
 func keep(ts *testscript.TestScript, _ bool, args []string) {
-	if len(args) != 1 {
-		ts.Fatalf("usage: keep VAR")
+	if len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: keep VAR [REGEXP]")
 	}
-	line, _, _ := strings.Cut(ts.ReadFile("stdout"), "\n")
-	ts.Setenv(args[0], line)
+	text, _, _ := strings.Cut(ts.ReadFile("stdout"), "\n")
+	if len(args) == 2 {
+		text = regexp.MustCompile(args[1]).FindString(ts.ReadFile("stdout"))
+	}
+	ts.Setenv(args[0], text)
 }
 
 // until PATTERN PROGRAM ARGS… runs a program until a line of its output matches,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -172,7 +173,10 @@ func (tx *Tx) unknown(k kind, ref string) error {
 	for _, h := range all {
 		names = append(names, h.Name)
 	}
-	if like := nearest(ref, names); len(like) > 0 {
+	if like := mesh.Nearest(ref, names); len(like) > 0 {
+		for i, n := range like {
+			like[i] = strconv.Quote(n)
+		}
 		return mesh.WithHint(err, "did you mean "+strings.Join(like, " or ")+"?")
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"reflect"
 	"slices"
@@ -67,8 +68,7 @@ func checkMembers(path string, patch map[string]any, t reflect.Type) error {
 	for k, v := range patch {
 		ft, ok := known[k]
 		if !ok {
-			err := fmt.Errorf("admin: config: unknown setting %q: %w", mesh.Quotable(path+k), mesh.ErrInvalid)
-			return mesh.WithHint(err, "did you mean "+nearest(k, known, path)+"?")
+			return unknownSetting(path, k, slices.Sorted(maps.Keys(known)))
 		}
 		if sub, ok := v.(map[string]any); ok && ft.Kind() == reflect.Struct {
 			if err := checkMembers(path+k+".", sub, ft); err != nil {
@@ -79,12 +79,20 @@ func checkMembers(path string, patch map[string]any, t reflect.Type) error {
 	return nil
 }
 
+func unknownSetting(path, name string, known []string) error {
+	err := fmt.Errorf("admin: config: unknown setting %q: %w", mesh.Quotable(path+name), mesh.ErrInvalid)
+	if like := mesh.Nearest(name, known); len(like) > 0 {
+		return mesh.WithHint(err, "did you mean "+path+like[0]+"?")
+	}
+	return mesh.WithHint(err, "the settings there are "+strings.Join(known, ", "))
+}
+
 // members are the JSON names of a struct's fields.
 func members(t reflect.Type) map[string]reflect.Type {
 	out := make(map[string]reflect.Type)
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		out[name] = t.Field(i).Type
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		out[name] = f.Type
 	}
 	return out
 }
@@ -151,40 +159,4 @@ func validate(c mesh.Config) error {
 		}
 	}
 	return nil
-}
-
-// nearest is the known member with the least edit distance to key.
-func nearest(key string, known map[string]reflect.Type, path string) string {
-	best, least := "", -1
-	for k := range known {
-		d := distance(strings.ToLower(key), strings.ToLower(k))
-		if least < 0 || d < least || d == least && k < best {
-			best, least = k, d
-		}
-	}
-	return path + best
-}
-
-// distance is Levenshtein's, in one row.
-func distance(a, b string) int {
-	row := slices.Collect(func(yield func(int) bool) {
-		for j := range len(b) + 1 {
-			if !yield(j) {
-				return
-			}
-		}
-	})
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diag
-			if a[i] != b[j] {
-				cost++
-			}
-			diag = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diag+1)
-		}
-	}
-	return row[len(b)]
 }

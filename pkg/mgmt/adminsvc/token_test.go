@@ -109,6 +109,7 @@ func TestConfigMergesStrictly(t *testing.T) {
 		`{"entryAdresses":[]}`:                   "did you mean entryAddresses?",
 		`{"EntryAddresses":[]}`:                  "did you mean entryAddresses?",
 		`{"certLife":{"nodes":"1h"}}`:            "did you mean certLife.node?",
+		`{"gossip":{}}`:                          "the settings there are allowedAddresses, certLife, entryAddresses",
 		`{"certLife":{"node":"1s"}}`:             "certLife.node",
 		`{"certLife":{"node":"soon"}}`:           "duration",
 		`{"certLife":null}`:                      "certLife",

@@ -1,23 +1,20 @@
-package store
+package mesh
 
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
-// nearest returns, quoted, up to three of names that a person may have meant by
-// ref, the likeliest first.
-func nearest(ref string, names []string) []string {
+// Nearest returns up to three of names that a person may have meant by ref, the
+// likeliest first.
+func Nearest(ref string, names []string) []string {
 	type scored struct {
 		name string
 		far  int
 	}
 	var like []scored
-	if len(ref) > mesh.MaxNameLen {
+	if len(ref) > MaxNameLen {
 		return nil
 	}
 	folded := strings.ToLower(ref)
@@ -31,7 +28,7 @@ func nearest(ref string, names []string) []string {
 	})
 	var out []string
 	for _, s := range like[:min(3, len(like))] {
-		out = append(out, strconv.Quote(s.name))
+		out = append(out, s.name)
 	}
 	return out
 }
