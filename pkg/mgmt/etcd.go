@@ -47,7 +47,8 @@ func newEtcdPart(c Config, f *folder, k *keys, log *slog.Logger, now time.Time) 
 func etcdMaterial(authority *ca.EtcdCA, c Etcd, now time.Time) (embedded.Material, time.Time, error) {
 	m := embedded.Material{CA: ca.MarshalCert(authority.Cert())}
 	peer, _, err := net.SplitHostPort(c.PeerListen)
-	if err != nil {
+	client, _, err2 := net.SplitHostPort(c.ClientListen) // another address of loopback, perhaps
+	if err := errors.Join(err, err2); err != nil {
 		return m, time.Time{}, err
 	}
 	var ends time.Time
@@ -57,7 +58,7 @@ func etcdMaterial(authority *ca.EtcdCA, c Etcd, now time.Time) (embedded.Materia
 		hosts []string
 		to    *embedded.Pair
 	}{
-		{ca.EtcdServer, embedded.ServerName, []string{"127.0.0.1", "::1", "localhost"}, &m.Server},
+		{ca.EtcdServer, embedded.ServerName, []string{"127.0.0.1", "::1", "localhost", client}, &m.Server},
 		{ca.EtcdPeer, embedded.PeerName, []string{peer}, &m.Peer},
 		{ca.EtcdClient, embedded.ClientName, nil, &m.Client},
 	} {
