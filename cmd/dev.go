@@ -79,12 +79,12 @@ func runDevUp(ctx context.Context, out io.Writer, s dev.Settings, demo bool) err
 }
 
 func printTryNext(out io.Writer, m *dev.Mesh) {
-	_, port, _ := net.SplitHostPort(m.EntryAddresses[0])
+	host, port, _ := net.SplitHostPort(m.EntryAddresses[0])
 	fmt.Fprintf(out, `
 ready. Try, in another terminal:
 
   # fetch a page through entry and core
-  curl --proxy https://%[1]s:%[2]s --resolve %[1]s:%[2]s:127.0.0.1 \
+  curl --proxy https://%[1]s:%[2]s --resolve %[1]s:%[2]s:%[9]s \
        --proxy-cacert %[3]s --proxy-user '%[4]s:%[5]s' %[6]s
 
   # look around and change things
@@ -97,7 +97,7 @@ ready. Try, in another terminal:
   meshctl dev logs core-a
 
 Ctrl-C here stops everything.
-`, m.Link.ServerName, port, m.CAFile(), m.Link.User, m.Link.Secret, m.Origin.URL(), m.SocketPath(), dev.DeviceName)
+`, m.Link.ServerName, port, m.CAFile(), m.Link.User, m.Link.Secret, m.Origin.URL(), m.SocketPath(), dev.DeviceName, host)
 }
 
 func newDevDown() *cobra.Command {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
@@ -213,11 +215,21 @@ func (m *Mesh) processes() []*Process {
 	return out
 }
 
-// freePorts returns n ports of loopback that were free a moment ago.
-func freePorts(n int) ([]string, error) {
+// host is an address of loopback for this folder alone, so that neither another
+// dev mesh nor an outgoing connection of anybody takes a port before the part
+// that it was found for does.
+func (m *Mesh) host() string {
+	h := fnv.New32a()
+	h.Write([]byte(m.Dir)) // never fails
+	sum := h.Sum(nil)
+	return netip.AddrFrom4([4]byte{127, 64 | sum[0]&63, sum[1], 1 + sum[2]%254}).String()
+}
+
+// freePorts returns n addresses on host that were free a moment ago.
+func (m *Mesh) freePorts(n int) ([]string, error) {
 	var addrs []string
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", net.JoinHostPort(m.host(), "0"))
 		if err != nil {
 			return nil, fmt.Errorf("dev: find a free port: %w", err)
 		}

@@ -25,7 +25,7 @@ func (m *Mesh) startMgmt(ctx context.Context) error {
 	}
 	m.Origin = origin
 	return m.step(ctx, "management server founded the mesh", func(ctx context.Context) error {
-		ports, err := freePorts(4 + m.Settings.Entries)
+		ports, err := m.freePorts(4 + m.Settings.Entries)
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (m *Mesh) addCellAndMember(ctx context.Context) error {
 }
 
 func (m *Mesh) startCore(ctx context.Context, name string) error {
-	ports, err := freePorts(2)
+	ports, err := m.freePorts(2)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (m *Mesh) startEntries(ctx context.Context) error {
 }
 
 func (m *Mesh) startEntry(ctx context.Context, name, addr string) error {
-	ports, err := freePorts(1)
+	ports, err := m.freePorts(1)
 	if err != nil {
 		return err
 	}
