@@ -34,13 +34,13 @@ type adminLink struct {
 
 // dialAdmin chooses the way to the server: the socket that was named, the
 // addresses that were named, the default socket when there is one, what login
-// left behind. Nothing is dialled before the first call.
-func dialAdmin(cfg adminConfig, named bool) (*adminLink, error) {
+// left behind.
+func dialAdmin(ctx context.Context, cfg adminConfig, named bool) (*adminLink, error) {
 	switch socket := mgmt.DefaultConfig().Socket(); {
 	case cfg.Socket != "":
-		return dialAdminSocket(cfg.Socket)
+		return dialAdminSocket(ctx, cfg.Socket)
 	case !named && isSocket(socket):
-		return dialAdminSocket(socket)
+		return dialAdminSocket(ctx, socket)
 	}
 	return dialAdminServer(cfg.Server)
 }
@@ -50,16 +50,21 @@ func isSocket(path string) bool {
 	return err == nil && fi.Mode()&os.ModeSocket != 0
 }
 
-func dialAdminSocket(path string) (*adminLink, error) {
-	if _, err := os.Stat(path); err != nil {
+// dialAdminSocket tries the socket once, since the kernel says better than gRPC
+// why nobody answers.
+func dialAdminSocket(ctx context.Context, path string) (*adminLink, error) {
+	try, err := (&net.Dialer{Timeout: adminDialTime}).DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, socketFault(path, err)
+	}
+	if err := try.Close(); err != nil {
 		return nil, socketFault(path, err)
 	}
 	cc, err := admin.DialSocket(path)
 	if err != nil {
 		return nil, err
 	}
-	l := &adminLink{ClientConn: cc, where: path}
-	return l, nil
+	return &adminLink{ClientConn: cc, where: path}, nil
 }
 
 func socketFault(path string, err error) error {
@@ -180,9 +185,6 @@ func (l *adminLink) explain(err error, need mesh.AdminRole) error {
 	case errors.Is(err, mesh.ErrUnavailable):
 		if f := l.fault.Load(); f != nil {
 			return mesh.WithHint(*f, cmpHint(*f, "check the address, or name another server with --server HOST:PORT"))
-		}
-		if strings.HasPrefix(l.where, "/") && strings.Contains(err.Error(), "connection error") {
-			return socketFault(l.where, err)
 		}
 	case errors.Is(err, mesh.ErrDenied) && mesh.Hint(err) == "":
 		return mesh.WithHint(err, "this needs the role "+string(need)+" or more; an owner can grant it: meshctl admin administrator set NAME --role "+string(need))

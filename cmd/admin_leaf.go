@@ -109,7 +109,7 @@ func newDeed[Req, T any](a *adminCLI, n noun[T], d deed, m admin.Method[Req, T],
 func newRemove[T any](a *adminCLI, n noun[T], m admin.Method[admin.Ref, admin.None], danger string) *cobra.Command {
 	d := deed{use: "remove", danger: danger}
 	return &cobra.Command{
-		Use: "remove " + n.arg(), Aliases: []string{"rm"}, Short: "Remove a " + n.one, Args: takes(n.arg()), ValidArgsFunction: completeArgs(a, n.refs),
+		Use: "remove " + n.arg(), Aliases: []string{"rm"}, Short: "Remove " + n.a(), Args: takes(n.arg()), ValidArgsFunction: completeArgs(a, n.refs),
 		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
 			if err := s.confirmDeed(d, n.one, args[0]); err != nil {
 				return err

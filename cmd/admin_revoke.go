@@ -13,7 +13,7 @@ func newRevoke[T any](a *adminCLI, n noun[T], m admin.Method[admin.RevokeRequest
 	var reason string
 	d := deed{use: "revoke", danger: danger}
 	c := &cobra.Command{
-		Use: "revoke " + n.arg(), Short: "Refuse a " + n.one + " everywhere, at once", Args: takes(n.arg()), ValidArgsFunction: completeArgs(a, n.refs),
+		Use: "revoke " + n.arg(), Short: "Refuse " + n.a() + " everywhere, at once", Args: takes(n.arg()), ValidArgsFunction: completeArgs(a, n.refs),
 		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
 			if err := s.confirmDeed(d, n.one, args[0]); err != nil {
 				return err

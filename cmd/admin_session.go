@@ -89,11 +89,11 @@ func (s *adminSession) close() error {
 }
 
 // conn dials once. It returns errors that say what is missing.
-func (s *adminSession) conn() (grpc.ClientConnInterface, error) {
+func (s *adminSession) conn(ctx context.Context) (grpc.ClientConnInterface, error) {
 	if s.link != nil {
 		return s.link, nil
 	}
-	link, err := dialAdmin(s.cfg, s.serverNamed)
+	link, err := dialAdmin(ctx, s.cfg, s.serverNamed)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (s *adminSession) conn() (grpc.ClientConnInterface, error) {
 
 // ask calls a method of the server within the session's time.
 func ask[Req, Resp any](ctx context.Context, s *adminSession, m admin.Method[Req, Resp], req Req) (Resp, error) {
-	cc, err := s.conn()
+	cc, err := s.conn(ctx)
 	if err != nil {
 		var none Resp
 		return none, err

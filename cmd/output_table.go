@@ -24,6 +24,14 @@ type noun[T any] struct {
 	asIs      bool     // the server's order means something; otherwise tables are in order of label
 }
 
+// a is the noun with its article.
+func (n noun[T]) a() string {
+	if strings.ContainsAny(n.one[:1], "aeiou") {
+		return "an " + n.one
+	}
+	return "a " + n.one
+}
+
 // arg is how help writes the argument that names an object.
 func (n noun[T]) arg() string { return strings.ToUpper(n.one) }
 
