@@ -96,6 +96,7 @@ func (m *Mesh) startCore(ctx context.Context, name string) error {
 	m.configure(p, map[string]any{
 		"dir":            filepath.Join(p.Dir, "data"),
 		"listen":         ports[0],
+		"advertise":      []string{ports[0]},
 		"metrics-listen": ports[1],
 		"egress":         m.egress(),
 		"drain":          drain,
