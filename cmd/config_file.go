@@ -3,7 +3,9 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -72,8 +74,8 @@ func walkKeys(file string, n *yaml.Node, prefix string, known map[string]bool, l
 		switch {
 		case !ok:
 			near := "no known key is near"
-			if k := nearest(key, known); k != "" {
-				near = fmt.Sprintf("did you mean %q?", k)
+			if like := mesh.Nearest(key, slices.Collect(maps.Keys(known))); len(like) > 0 {
+				near = fmt.Sprintf("did you mean %q?", like[0])
 			}
 			errs = append(errs, fmt.Errorf("configuration: %s:%d: unknown key %q, %s: %w", file, k.Line, mesh.Quotable(key), near, mesh.ErrInvalid))
 		case leaf:
@@ -83,37 +85,4 @@ func walkKeys(file string, n *yaml.Node, prefix string, known map[string]bool, l
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// nearest returns the known key with the least edit distance to key, or "" when
-// none is near.
-func nearest(key string, known map[string]bool) string {
-	best, least := "", len(key)/2+1
-	for k := range known {
-		if d := editDistance(key, k); d < least || d == least && best != "" && k < best {
-			best, least = k, d
-		}
-	}
-	return best
-}
-
-// editDistance is Levenshtein's, in one row.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diag
-			if a[i] != b[j] {
-				cost++
-			}
-			diag = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diag+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -53,7 +53,7 @@ traffic out, and the terminal of the people who run it.
 Try it on this machine: meshctl dev up`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          unknownSubcommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -90,6 +90,7 @@ func unknownSubcommand(c *cobra.Command, args []string) error {
 		return nil
 	}
 	err := usagef("unknown command %q for %q", args[0], c.CommandPath())
+	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		return err.hint("did you mean %q?", near[0])
 	}

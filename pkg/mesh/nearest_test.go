@@ -7,9 +7,9 @@ import (
 )
 
 func TestNearest(t *testing.T) {
-	names := []string{"alice", "Alina", "bob", "a.b"}
+	names := []string{"alice", "Alina", "bob", "a.b", "quota"}
 	for ref, want := range map[string][]string{
-		"alise": {"alice"}, "alin": {"Alina"}, "ALICE": {"alice"}, "al": nil, "bo": {"bob"}, "": nil, "ab": {"a.b"},
+		"alise": {"alice"}, "qouta": {"quota"}, "alin": {"Alina"}, "ALICE": {"alice"}, "al": nil, "bo": {"bob"}, "": nil, "ab": {"a.b"},
 		strings.Repeat("a", 101): nil,
 	} {
 		if got := Nearest(ref, names); !slices.Equal(got, want) {

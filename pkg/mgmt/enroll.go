@@ -130,7 +130,7 @@ func (e *enrollment) admit(ctx context.Context, t mesh.Token, who newcomer) (adm
 	}
 	var n admitted
 	by := store.By{Actor: mesh.Actor("node:" + id.Node()), Request: newRequestID()}
-	_, err = e.store.Change(ctx, by, "enroll", func(tx *store.Tx) error {
+	_, err = e.store.Change(ctx, by, "node.enroll", func(tx *store.Tx) error {
 		now := e.now()
 		cur, err := store.Get(tx, e.store.Tokens, t.ID)
 		if err != nil {

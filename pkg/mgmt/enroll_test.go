@@ -44,7 +44,7 @@ func TestEachRoleBecomesWhatItsTokenSays(t *testing.T) {
 			t.Errorf("on record for %s: %+v", role, certs.Items)
 		}
 		audit := call(t, admin.AuditList, w.local(t), admin.AuditListRequest{Actor: "node:" + e.Node.Identity().Node()})
-		if len(audit.Items) != 1 || audit.Items[0].Action != "enroll" || len(audit.Items[0].Changes) != 2 {
+		if len(audit.Items) != 1 || audit.Items[0].Action != "node.enroll" || len(audit.Items[0].Changes) != 2 {
 			t.Errorf("audit of %s: %+v", role, audit.Items)
 		}
 	}

@@ -39,7 +39,7 @@ func settle(ctx context.Context, st *store.Store, f *folder, k *keys, first mesh
 
 // plant writes the first state of a mesh, all at once, unless it is there.
 func plant(ctx context.Context, st *store.Store, k *keys, first mesh.Config) error {
-	_, err := st.Change(ctx, store.By{Actor: "system:founding"}, "found", func(tx *store.Tx) error {
+	_, err := st.Change(ctx, store.By{Actor: "system:founding"}, "mesh.found", func(tx *store.Tx) error {
 		_, err := store.Get(tx, st.Config, store.ConfigKey)
 		if !errors.Is(err, mesh.ErrNotFound) {
 			return err // it is there, or it cannot be read

@@ -54,7 +54,7 @@ func newRig(t *testing.T) *rig {
 	cfg := mesh.DefaultConfig()
 	cfg.MgmtAddresses = []string{"mgmt.example.net:8443"}
 	cfg.EntryAddresses = []string{"192.0.2.1:443"}
-	r.write("found", func(tx *store.Tx) error { return store.Create(tx, r.Store.Config, store.ConfigKey, cfg) })
+	r.write("mesh.found", func(tx *store.Tx) error { return store.Create(tx, r.Store.Config, store.ConfigKey, cfg) })
 	return r
 }
 

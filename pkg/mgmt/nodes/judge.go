@@ -79,7 +79,7 @@ func sooner(a, b time.Time) time.Time {
 // writes core, target and event together.
 func (s *Service) writeCore(ctx context.Context, id mesh.CoreID, o observation) error {
 	var before, after mesh.Core
-	_, err := s.Store.Change(ctx, store.By{Actor: actor}, "core state", func(tx *store.Tx) error {
+	_, err := s.Store.Change(ctx, store.By{Actor: actor}, "core.state", func(tx *store.Tx) error {
 		err := store.Update(tx, s.Store.Cores, id, func(c *mesh.Core) error {
 			before = *c
 			*c = o.decide(*c, time.Now(), s.times.Lost)

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"slices"
@@ -88,13 +89,13 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 }
 
 // prepare returns when this server knows all that was revoked, and its mirrors
-// are full. It returns an error only when ctx ends first.
+// are full. A server that cannot learn what was revoked must not serve.
 func (s *Service) prepare(ctx context.Context) error {
 	if err := s.view.synced(ctx); err != nil {
 		return err
 	}
 	if _, err := s.distribute(ctx, true); err != nil {
-		s.Log.Error("revocations not applied", "err", err)
+		return fmt.Errorf("nodes: apply revocations: %w", err)
 	}
 	_, err := s.resolveOwn(ctx, true)
 	return err
