@@ -37,7 +37,7 @@ func (s *Server) accept(ln net.Listener, start func(*net.TCPConn)) error {
 		failures++
 		if time.Since(logged) >= acceptLogGap {
 			logged = time.Now()
-			s.Log.Warn("accept failed", "failures", failures, "open", s.open.Load(), "err", err)
+			s.Log.Warn("accept failed", "count", failures, "open", s.open.Load(), "err", err)
 		}
 		if errors.Is(err, syscall.ECONNABORTED) {
 			pauseFor = shortestPause // of one client, not of this machine

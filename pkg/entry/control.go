@@ -42,7 +42,7 @@ func (s *Server) ApplyConfig(_ context.Context, c *controlpb.Config) error {
 func (s *Server) Handle(_ context.Context, m *controlpb.MgmtMessage, _ control.Send) error {
 	if d := m.GetDrain(); d != nil {
 		s.Settings.startDrain()
-		s.Log.Info("drain ordered", "why", d.GetReason())
+		s.Log.Info("drain ordered", "reason", d.GetReason())
 	}
 	return nil
 }

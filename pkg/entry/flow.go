@@ -45,7 +45,7 @@ func (s *Server) handle(life context.Context, c *net.TCPConn) {
 		s.sources.give(f.source)
 	}
 	s.metrics.end(f, reason)
-	s.Log.Debug("connection ended", "conn", f.trace, "reason", reason, "from", f.client, "name", f.name,
+	s.Log.Debug("connection ended", "trace", f.trace, "reason", reason, "from", f.client, "name", f.name,
 		"device", f.device, "core", f.core, "up", f.up, "down", f.down, "took", time.Since(f.start), "err", err)
 }
 

@@ -281,7 +281,7 @@ func TestNothingOfAClientIsLoggedAboveDebug(t *testing.T) {
 	conn := g.open(t, name)
 	addr := conn.LocalAddr().String()
 	conn.Close()
-	g.wantEnded(t, entry.Done, 1)
+	eventually(t, "the line about its end", func() bool { return len(g.log.with("connection ended")) == 1 })
 	for _, line := range append(g.log.with(addr), g.log.with(string(name))...) {
 		if !bytes.Contains([]byte(line), []byte("level=DEBUG")) {
 			t.Errorf("log: %s", line)

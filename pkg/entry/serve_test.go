@@ -106,9 +106,9 @@ func TestAcceptSurvivesScarcity(t *testing.T) {
 	g.lead(startCore(t, g.ca, nil))
 	for _, errno := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ECONNABORTED} {
 		conn := g.open(t, name)
+		began := time.Now()
 		f.set(errno)
 		g.open(t, name) // wakes the Accept that waits; the next ones fail
-		began := time.Now()
 		eventually(t, "five failures", func() bool { return f.count() >= 5 })
 		if errno != syscall.ECONNABORTED && time.Since(began) < 50*time.Millisecond {
 			t.Errorf("%v: five failures in %v", errno, time.Since(began))

@@ -70,6 +70,9 @@ const (
 	stateDraining
 )
 
+// flushTime bounds how long sessions may take to end once no connection is left.
+const flushTime = 2 * time.Second
+
 // errDrained is why connections are cut when the drain's limit is reached.
 var errDrained = &drainedError{}
 
@@ -137,6 +140,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		acceptErr = errors.Join(ln.Close(), <-accepted)
 	}
 	s.drain(&conns, cut)
+	s.flush(life)
 	endParts()
 	parts.Wait()
 	return errors.Join(acceptErr, poolErr)
@@ -173,6 +177,16 @@ func (s *Server) drain(conns *sync.WaitGroup, cut context.CancelCauseFunc) {
 		<-done
 	}
 	s.Log.Info("entry drained", "open", open, "cut", left, "took", time.Since(start))
+}
+
+// flush lets the sessions end in good order, so that what connections sent last
+// still arrives.
+func (s *Server) flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+	defer cancel()
+	if err := s.pool.Load().Drain(ctx); err != nil {
+		s.Log.Debug("relay sessions were cut", "err", err)
+	}
 }
 
 func (s *Server) prepare() error {
