@@ -52,9 +52,12 @@ func TestDeviceSaysWhatItWaitsFor(t *testing.T) {
 		t.Errorf("waiting %q", d.Waiting)
 	}
 	must(r.coreRevoke(r.ctx(), admin.RevokeRequest{Ref: string(core.ID)}))(t)
-	for state, want := range map[mesh.DeviceState]string{mesh.DeviceSuspended: "the device is suspended", mesh.DeviceActive: "no core of cell north was ready yet"} {
-		if d := must(r.deviceSet(r.ctx(), admin.DeviceSetRequest{Ref: "phone", State: &state}))(t); d.Waiting != want {
-			t.Errorf("waiting %q, want %q", d.Waiting, want)
+	for _, tt := range []struct {
+		state mesh.DeviceState
+		want  string
+	}{{mesh.DeviceSuspended, "the device is suspended"}, {mesh.DeviceActive, "no core of cell north was ready yet"}} {
+		if d := must(r.deviceSet(r.ctx(), admin.DeviceSetRequest{Ref: "phone", State: &tt.state}))(t); d.Waiting != tt.want {
+			t.Errorf("waiting %q, want %q", d.Waiting, tt.want)
 		}
 	}
 	must(r.memberSet(r.ctx(), admin.MemberSetRequest{Ref: "alice", State: new(mesh.MemberSuspended)}))(t)

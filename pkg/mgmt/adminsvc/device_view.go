@@ -67,7 +67,7 @@ func (s *Service) deviceGet(ctx context.Context, req admin.Ref) (admin.DeviceVie
 // servedView waits, briefly, until the device is served as far as it can be:
 // whoever gets the answer uses the device at once.
 func (s *Service) servedView(ctx context.Context, id mesh.DeviceID) (admin.DeviceView, error) {
-	if s.WaitServed != nil {
+	if s.WaitServed != nil && s.toBeServed(ctx, id) {
 		wait, cancel := context.WithTimeout(ctx, servedWithin)
 		err := s.WaitServed(wait, id)
 		cancel()
@@ -77,6 +77,15 @@ func (s *Service) servedView(ctx context.Context, id mesh.DeviceID) (admin.Devic
 		}
 	}
 	return s.deviceView(context.WithoutCancel(ctx), id)
+}
+
+// toBeServed says whether cores are to let the device through: for one that was
+// suspended nothing is to be waited for.
+func (s *Service) toBeServed(ctx context.Context, id mesh.DeviceID) bool {
+	d, err := s.Store.Devices.Get(ctx, id)
+	m, err2 := s.Store.Members.Get(ctx, d.Value.Member)
+	c, err3 := s.Store.Cells.Get(ctx, d.Value.Assigned.Cell)
+	return errors.Join(err, err2, err3) == nil && d.Value.Served(m.Value, c.Value, s.now())
 }
 
 func (s *Service) deviceView(ctx context.Context, id mesh.DeviceID) (admin.DeviceView, error) {
