@@ -44,7 +44,7 @@ func TestAdministratorsOverTheNetwork(t *testing.T) {
 	t.Run("an auditor looks and changes nothing", func(t *testing.T) {
 		auditor.run(t, "status").want(t, exitOK, "Cores:")
 		auditor.run(t, "device", "list", "-o", "json").want(t, exitOK)
-		auditor.run(t, "audit", "list").want(t, exitOK, "member.add")
+		auditor.run(t, "audit", "list").want(t, exitOK, "token.create")
 		auditor.run(t, "member", "add", "Nobody").refused(t, exitFailure, "needs the role operator", "has auditor").hinted(t, "--role operator")
 		auditor.run(t, "device", "link", dev.DeviceName).refused(t, exitFailure, "needs the role operator")
 		auditor.run(t, "token", "create", "--role", "core", "--member", dev.MemberName, "--cell", dev.CellName).refused(t, exitFailure, "needs the role operator")

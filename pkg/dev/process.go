@@ -122,6 +122,9 @@ func (p *Process) Exited() bool {
 // Done is closed when the child has ended and was waited for.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// ExitCode is that of a child that has ended; -1 when a signal ended it.
+func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
+
 // Signal sends sig to the child. A child that has ended already is no error.
 func (p *Process) Signal(sig os.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
