@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +21,10 @@ func TestHalfClosedConnections(t *testing.T) {
 	const size = 1 << 20
 	stay := make(chan struct{})
 	released := sync.OnceFunc(func() { close(stay) })
+	var serving atomic.Int64
 	c := startCore(t, g.ca, func(in *relay.Incoming) {
+		serving.Add(1)
+		defer serving.Add(-1)
 		st, err := in.Accept()
 		if err != nil {
 			return
@@ -100,6 +104,7 @@ func TestHalfClosedConnections(t *testing.T) {
 	quiet.Close()
 	released()
 	g.wantEnded(t, entry.Done, 3+cycles)
+	eventually(t, "the core to see every end", func() bool { return serving.Load() == 0 })
 	wantUsage(t, goroutines, files, 4)
 }
 
