@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,14 +30,9 @@ type nodeFiles struct {
 }
 
 func openNode(dir string, log *slog.Logger) (nodeFiles, error) {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return nodeFiles{}, &configError{fmt.Errorf("data folder: %w", err)}
-	}
-	outer, err := identity.OpenFolder(dir) // the same rules hold for all of it
-	if err != nil {
+	if _, err := identity.OpenFolder(dir); err != nil { // its rules hold for all of the folder
 		return nodeFiles{}, folderError(err)
 	}
-	_ = outer
 	f, err := identity.OpenFolder(identityDir(dir))
 	if err != nil {
 		return nodeFiles{}, folderError(err)
