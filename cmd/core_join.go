@@ -100,7 +100,8 @@ func say(c *cobra.Command, format string, args ...any) error {
 	return err
 }
 
-// read finds the token: flag, file, standard input, environment.
+// read finds the token: flag, file, standard input, environment, the service
+// manager's credential.
 func (j joinFlags) read(c *cobra.Command) (mesh.Secret, error) {
 	if j.tokenFile != "" {
 		return readSecretFile("token-file", j.tokenFile, c.InOrStdin())
@@ -110,6 +111,9 @@ func (j joinFlags) read(c *cobra.Command) (mesh.Secret, error) {
 	}
 	if t := os.Getenv(tokenEnv); t != "" {
 		return mesh.Secret(t), nil
+	}
+	if file := credential("token"); file != "" {
+		return readSecretFile("credential token", file, nil)
 	}
 	return "", usagef("a join token is needed").hint("on the management server: meshctl admin token create --role core --member MEMBER --cell CELL; then --token-file FILE here")
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshctl/meshctl/internal/notify"
 	"github.com/meshctl/meshctl/internal/supervise"
 	"github.com/meshctl/meshctl/pkg/core"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -62,6 +64,12 @@ func (c *coreConfig) run(ctx context.Context, log *slog.Logger) error {
 
 	// The relay comes last, so that it drains while revocations still arrive; its
 	// listener is open already, so a dial-back that is early waits there.
-	relay := supervise.Unit{Name: "relay", Run: supervise.Always(func(ctx context.Context) error { return srv.Serve(ctx, relayLn) })}
-	return supervise.Run(ctx, parts.log, append(parts.units(srv, srv.Ready, healthLn), relay)...)
+	var serving atomic.Bool
+	relay := supervise.Unit{Name: "relay", Run: supervise.Always(func(ctx context.Context) error {
+		serving.Store(true)
+		return srv.Serve(ctx, relayLn)
+	})}
+	units := append(parts.units(srv, srv.Ready, healthLn), relay)
+	return notified(ctx, notify.Role{Serving: serving.Load, Ready: srv.Ready, Log: parts.log}, parts.registry,
+		func(ctx context.Context) error { return supervise.Run(ctx, parts.log, units...) })
 }

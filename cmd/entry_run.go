@@ -1,12 +1,14 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshctl/meshctl/internal/notify"
 	"github.com/meshctl/meshctl/internal/supervise"
 	"github.com/meshctl/meshctl/pkg/entry"
 	"github.com/meshctl/meshctl/pkg/identity"
@@ -73,7 +75,8 @@ func (c *entryConfig) run(ctx context.Context, log *slog.Logger) error {
 	units := append(parts.units(srv, srv.Ready, healthLn),
 		supervise.Unit{Name: "routes", Run: supervise.Always(routes.Run)},
 		supervise.Unit{Name: "clients", Run: supervise.Always(func(ctx context.Context) error { return srv.Serve(ctx, clients) })})
-	return supervise.Run(ctx, parts.log, units...)
+	return notified(ctx, notify.Role{Serving: srv.Serving, Ready: srv.Ready, Log: parts.log}, parts.registry,
+		func(ctx context.Context) error { return supervise.Run(ctx, parts.log, units...) })
 }
 
 // identity loads the entry's identity, or enrolls at the first start.
@@ -82,11 +85,12 @@ func (c *entryConfig) identity(ctx context.Context, files nodeFiles, log *slog.L
 	if !errors.Is(err, mesh.ErrNotFound) {
 		return node, err
 	}
-	if c.TokenFile == "" {
+	file := cmp.Or(c.TokenFile, credential("token"))
+	if file == "" {
 		return nil, &configError{mesh.WithHint(errors.New("this entry has not enrolled, and token-file is not set"),
 			"on the management server: meshctl admin token create --role entry --name NAME; then --token-file FILE here")}
 	}
-	token, err := readSecretFile("token-file", c.TokenFile, nil)
+	token, err := readSecretFile("token-file", file, nil)
 	if err != nil {
 		return nil, &configError{err}
 	}

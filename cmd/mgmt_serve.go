@@ -2,17 +2,20 @@ package cmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/meshctl/meshctl/internal/notify"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/mgmt"
 )
@@ -34,15 +37,24 @@ func (c *mgmtConfig) run(ctx context.Context, log *slog.Logger) error {
 	srv := &mgmt.Server{
 		Config: c.Config, Version: version().Version, Passphrase: c.passphrase, Registry: reg, Log: log,
 	}
-	return setupError(srv.Run(ctx, func() {}))
+	var serving atomic.Bool
+	ready := func(context.Context) error {
+		if !serving.Load() {
+			return errors.New("founding, or waiting for etcd")
+		}
+		return nil
+	}
+	return notified(ctx, notify.Role{Serving: serving.Load, Ready: ready, Log: log}, reg, func(ctx context.Context) error {
+		return setupError(srv.Run(ctx, func() { serving.Store(true) }))
+	})
 }
 
 // passphrase reads the root passphrase from its file or asks for it twice.
 func (c *mgmtConfig) passphrase(ctx context.Context) (mesh.Secret, error) {
-	if c.PassphraseFile != "" {
-		p, err := readSecretFile("passphrase-file", c.PassphraseFile, os.Stdin)
+	if file := cmp.Or(c.PassphraseFile, credential("passphrase")); file != "" {
+		p, err := readSecretFile("passphrase-file", file, os.Stdin)
 		if err != nil {
-			return "", err
+			return "", &configError{err}
 		}
 		return p, checkPassphrase(p)
 	}

@@ -154,7 +154,7 @@ func readSecretFile(what, file string, stdin io.Reader) (mesh.Secret, error) {
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", what, err)
 		}
-		if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		if info.Mode().IsRegular() && !isCredential(file) && info.Mode().Perm()&0o077 != 0 {
 			return "", mesh.WithHint(fmt.Errorf("%s: %s may be read by others (mode %04o): %w", what, file, info.Mode().Perm(), mesh.ErrInvalid), "chmod 600 "+file)
 		}
 		r = f

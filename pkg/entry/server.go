@@ -95,6 +95,10 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	return ln, nil
 }
 
+// Serving says whether the entry has started: it accepts, and has its
+// configuration. A drained entry has started as well.
+func (s *Server) Serving() bool { return s.state.Load() != stateNew && s.Settings.known() }
+
 // Ready says why no client should be sent here, or nil.
 func (s *Server) Ready(context.Context) error {
 	switch {
