@@ -96,11 +96,11 @@ func (a *Alive) ttl() time.Duration {
 
 // session lasts as long as one lease.
 func (a *Alive) session(ctx context.Context) error {
-	lease, err := a.grant(ctx)
+	lease, err := a.Store.grant(ctx, a.ttl())
 	if err != nil {
 		return wrap("grant lease", err)
 	}
-	defer a.revoke(ctx, lease)
+	defer a.Store.revoke(ctx, lease)
 	kept, err := a.Store.client.KeepAlive(ctx, lease)
 	if err != nil {
 		return wrap("keep lease", err)
@@ -123,27 +123,6 @@ func (a *Alive) session(ctx context.Context) error {
 				}
 			}
 		}
-	}
-}
-
-func (a *Alive) grant(ctx context.Context) (id clientv3.LeaseID, err error) {
-	err = a.Store.retry(ctx, func(ctx context.Context) error {
-		resp, err := a.Store.client.Grant(ctx, int64(max(1, a.ttl()/time.Second)))
-		if err == nil {
-			id = resp.ID
-		}
-		return err
-	})
-	return id, err
-}
-
-// revoke gives the lease back, so that nodes are not taken for alive for longer
-// than they are. If etcd is away the lease ends by itself.
-func (a *Alive) revoke(ctx context.Context, lease clientv3.LeaseID) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.Store.perTry)
-	defer cancel()
-	if _, err := a.Store.client.Revoke(ctx, lease); err != nil {
-		a.Store.log.Debug("liveness lease not given back", "err", err)
 	}
 }
 

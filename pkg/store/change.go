@@ -35,7 +35,8 @@ func (s *Store) View(ctx context.Context, f func(*Tx) error) (Rev, error) {
 // have no other effect. f's error is returned as it is, and nothing is written.
 // It returns the moment of the write, ErrConflict when the state changed too
 // often, and ErrUnavailable when etcd does not answer; whether the write was
-// made is then not known, and doing it again does no harm.
+// made is then not known, and doing it again does no harm. Under the context of
+// Lead it returns ErrDeposed once the office is another's.
 func (s *Store) Update(ctx context.Context, f func(*Tx) error) (Rev, error) {
 	return s.transact(ctx, deriving, nil, f)
 }
@@ -101,12 +102,13 @@ func (s *Store) attempt(ctx context.Context, tx *Tx, audit *mesh.AuditRecord, f 
 // another's change or our own earlier try, and what is read in the Else branch,
 // at the same moment, tells which.
 func (tx *Tx) commit(ctx context.Context) (Rev, error) {
-	cmps, ops := tx.compares(), tx.ops()
+	ops := tx.ops()
+	cmps := append(tx.compares(), tx.fence.holds()...)
 	if len(ops) > maxOps || len(cmps) > maxOps {
 		return 0, mesh.WithHint(fmt.Errorf("store: commit: too much in one change, %d writes and %d conditions: %w", len(ops), len(cmps), mesh.ErrInvalid),
 			"change fewer objects at once")
 	}
-	witness := tx.witnesses(ops)
+	witness := append(tx.witnesses(ops), tx.fence.show()...)
 	var resp *clientv3.TxnResponse
 	unsure := false
 	err := tx.s.retry(ctx, func(ctx context.Context) (err error) {
@@ -123,6 +125,9 @@ func (tx *Tx) commit(ctx context.Context) (Rev, error) {
 		if rev := tx.own(resp, ops); rev != 0 {
 			return rev, nil
 		}
+	}
+	if tx.fence.broken(resp.Responses) {
+		return 0, ErrDeposed
 	}
 	return 0, errRaced
 }

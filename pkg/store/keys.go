@@ -36,7 +36,7 @@ import (
 //	│   └── routes/<device id>           the names under which a device has routes
 //	├── deletions/<folder>           rewritten by every deletion in folder, so that
 //	│                                who listed the folder notices
-//	└── election/                    reserved for leaders
+//	└── election/<office>            under the lease of the server that holds it
 const root = "/mesh/v1/"
 
 const (
@@ -61,6 +61,7 @@ const (
 	folderNames       = "names"
 	folderSuffixes    = "suffixes"
 	folderDeletions   = "deletions"
+	folderElection    = "election"
 )
 
 // ConfigKey is the id of the one object in Store.Config.
@@ -118,6 +119,8 @@ func routeIndexKey(d mesh.DeviceID) string { return namesPrefix(folderRoutes) + 
 func deletionKey(folder string) string { return folderPrefix(folderDeletions) + folder }
 
 func aliveKey(node string) string { return folderPrefix(folderAlive) + node }
+
+func officeKey(office string) (string, error) { return keyOf(folderElection, office) }
 
 func onceKey(hash string) string { return folderPrefix(folderOnce) + hash }
 

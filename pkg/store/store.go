@@ -33,6 +33,9 @@ type Config struct {
 	// PerTry bounds one try; 0 is 1 s, since a request to a member that has
 	// just died hangs for 7 s.
 	PerTry time.Duration
+	// Term is how long an office stays with a server that is gone, in whole
+	// seconds; 0 is 5 s. See Lead.
+	Term time.Duration
 }
 
 // Store is typed access to the state. It is safe for concurrent use.
@@ -64,6 +67,7 @@ type Store struct {
 	log     *slog.Logger
 	wait    time.Duration
 	perTry  time.Duration
+	term    time.Duration
 	turn    chan struct{} // held by a transaction that has lost once
 }
 
@@ -108,7 +112,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: open: %v: %w", err, mesh.ErrInvalid)
 	}
-	s := &Store{client: cl, dataKey: c.DataKey, log: c.Log, wait: c.Wait, perTry: c.PerTry, turn: make(chan struct{}, 1)}
+	s := &Store{client: cl, dataKey: c.DataKey, log: c.Log, wait: c.Wait, perTry: c.PerTry, term: c.Term, turn: make(chan struct{}, 1)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -117,6 +121,9 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	}
 	if s.perTry == 0 {
 		s.perTry = defaultPerTry
+	}
+	if s.term == 0 {
+		s.term = defaultTerm
 	}
 	s.collections()
 	return s, nil

@@ -87,11 +87,7 @@ func (s *Store) deleteUpTo(ctx context.Context, from, to string, limit int64) (r
 			return removed, nil
 		}
 		last := string(resp.Kvs[len(resp.Kvs)-1].Key)
-		err = s.retry(ctx, func(ctx context.Context) error {
-			_, err := s.client.Delete(ctx, from, clientv3.WithRange(last+"\x00"))
-			return err
-		})
-		if err != nil {
+		if err := s.erase(ctx, from, clientv3.WithRange(last+"\x00")); err != nil {
 			return removed, wrap("delete", err)
 		}
 		n := int64(len(resp.Kvs))
@@ -145,11 +141,7 @@ func (s *Store) trimOnce(ctx context.Context, now time.Time) (removed int64, err
 		if !usedBefore(e, now.Add(-onceAge)) {
 			continue
 		}
-		err := s.retry(ctx, func(ctx context.Context) error {
-			_, err := s.client.Delete(ctx, e.key)
-			return err
-		})
-		if err != nil {
+		if err := s.erase(ctx, e.key); err != nil {
 			return removed, wrap("delete once", err)
 		}
 		removed++

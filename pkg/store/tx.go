@@ -35,6 +35,7 @@ type Tx struct {
 	s      *Store
 	mode   mode
 	stamp  string // unique to the transaction, the same for all attempts
+	fence  *fence // of the office under which it is made; nil: none
 	fetch  func(key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error)
 	pages  func(prefix string, at Rev) ([]entry, Rev, error)
 	rev    Rev // of all reads; 0 before the first
@@ -68,7 +69,7 @@ type write struct {
 
 func (s *Store) begin(ctx context.Context, m mode, stamp string) *Tx {
 	return &Tx{
-		s: s, mode: m, stamp: stamp,
+		s: s, mode: m, stamp: stamp, fence: fenceOf(ctx),
 		fetch: func(key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 			return s.get(ctx, key, opts...)
 		},
