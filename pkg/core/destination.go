@@ -127,7 +127,7 @@ func (p policy) checkName(d destination) error {
 // check judges one resolved address; own are this machine's. It returns
 // ErrDenied.
 func (p policy) check(ap netip.AddrPort, own []netip.Addr) error {
-	a := ap.Addr().Unmap().WithZone("")
+	a := mesh.Unfold(ap.Addr())
 	here := slices.Contains(own, a)
 	if slices.Contains(p.mesh.pairs, netip.AddrPortFrom(a, ap.Port())) || here && ap.Port() == p.relay() {
 		return fmt.Errorf("core: %v belongs to the mesh itself: %w", ap, mesh.ErrDenied)

@@ -51,6 +51,9 @@ func TestPolicy(t *testing.T) {
 		"10.9.9.9:8443": false, "10.9.9.9:80": true, "203.0.114.1:1": false, "203.0.114.2:1": true,
 		"203.0.115.5:22": false, "10.1.1.1:22": true, "10.1.1.1:8444": false, "[2a00::1]:8444": false, "[2a00::1]:443": true,
 		"[::ffff:10.9.9.9]:8443": false, "[::ffff:127.0.0.1]:80": false,
+		// NAT64 leads to the IPv4 address inside; a cloud's credentials are at a public one too.
+		"[64:ff9b::10.9.9.9]:8443": false, "[64:ff9b::203.0.114.1]:1": false, "[64:ff9b::203.0.115.5]:22": false, "[64:ff9b::10.1.1.1]:8444": false,
+		"[64:ff9b::8.8.8.8]:53": true, "168.63.129.16:80": false, "168.63.129.17:80": true,
 	} {
 		if _, err := p.permitted([]netip.Addr{netip.MustParseAddrPort(addr).Addr()}, netip.MustParseAddrPort(addr).Port()); (err == nil) != ok {
 			t.Errorf("%s: %v", addr, err)

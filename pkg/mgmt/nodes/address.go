@@ -17,16 +17,6 @@ import (
 // maxAddresses bounds what one core can make the server dial.
 const maxAddresses = 8
 
-// metadata are addresses under which clouds answer their own machines with
-// credentials. They are refused whatever range is allowed. (Link-local ones
-// are refused as such.)
-var metadata = []netip.Addr{
-	netip.MustParseAddr("fd00:ec2::254"),
-	netip.MustParseAddr("100.100.100.200"),
-	netip.MustParseAddr("168.63.129.16"),
-	netip.MustParseAddr("192.0.0.192"),
-}
-
 // policy decides where a core may be: the mesh-wide rule, and never the ports
 // of the mesh itself.
 type policy struct {
@@ -48,13 +38,13 @@ func newPolicy(allow []netip.Prefix, own []netip.AddrPort) policy {
 
 // check returns nil when a core may be dialled at a, otherwise ErrDenied.
 func (p policy) check(a netip.AddrPort) error {
-	ip := a.Addr().Unmap().WithZone("")
+	ip := mesh.Unfold(a.Addr())
 	switch {
 	case a.Port() == 0:
 		return fmt.Errorf("nodes: address %v has no port: %w", a, mesh.ErrDenied)
 	case ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified():
 		return fmt.Errorf("nodes: address %v is link-local, multicast or unspecified: %w", ip, mesh.ErrDenied)
-	case slices.Contains(metadata, ip):
+	case mesh.IsMetadata(ip): // whatever range is allowed
 		return fmt.Errorf("nodes: address %v is a cloud's metadata service: %w", ip, mesh.ErrDenied)
 	case slices.Contains(p.own, netip.AddrPortFrom(ip, a.Port())):
 		return fmt.Errorf("nodes: address %v is a port of the mesh itself: %w", a, mesh.ErrDenied)
