@@ -35,10 +35,18 @@ type enrollment struct {
 	ca      issuer
 	mesh    mesh.ID
 	suspect *suspicion
+	often   *limiter[mesh.TokenID] // certificates fetched again
 	metrics *metrics
 	log     *slog.Logger
 	now     func() time.Time
 }
+
+// A node whose answers are lost asks again and backs off. Whoever fetches more
+// often than that fills the store with certificates.
+const (
+	againEvery = 10 * time.Minute
+	againBurst = 20
+)
 
 // Enroll implements the service.
 func (e *enrollment) Enroll(ctx context.Context, req *controlpb.EnrollRequest) (*controlpb.EnrollResponse, error) {
@@ -77,6 +85,10 @@ func (e *enrollment) enroll(ctx context.Context, from netip.Addr, req *controlpb
 	n, err := e.admit(ctx, t, newcomer{key: identity.KeyHash(pub), from: from, version: req.GetVersion()})
 	if err != nil {
 		return nil, err
+	}
+	if n.again && !e.often.allow(t.ID, e.now()) {
+		return nil, rpcstatus.To(mesh.WithHint(fmt.Errorf("mgmt: enroll %s: it fetched its certificate too often: %w", n.id.Node(), mesh.ErrUnavailable),
+			"wait some minutes, or join with a new token"))
 	}
 	chain, _, err := e.ca.Issue(ctx, ca.Request{
 		Identity: n.id,

@@ -108,6 +108,43 @@ func TestTheSameKeyMayFetchItsCertificateAgain(t *testing.T) {
 	}
 }
 
+// A node that fetches its certificate over and over fills no store: each stays on
+// record for long.
+func TestCertificatesAreNotForTheAskingAlone(t *testing.T) {
+	w := getWorld(t)
+	asked := func(n *identity.Node, ask func() error) {
+		t.Helper()
+		for range 3 * max(againBurst, renewalBurst) {
+			if err := ask(); err != nil && mesh.Kind(err) != mesh.ErrUnavailable {
+				t.Fatal(err)
+			}
+		}
+		made := call(t, admin.CertList, w.local(t), admin.CertListRequest{Node: n.Identity().Node()})
+		if got := len(made.Items); got < 3 || got > max(againBurst, renewalBurst)+2 {
+			t.Errorf("%s got %d certificates", n.Identity().Node(), got)
+		}
+	}
+	tok := w.token(t, mesh.RoleEntry)
+	f := newFolder(t)
+	p, err := f.NewRequest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr := p.CSR()
+	joined, err := join(t, tok, mesh.RoleEntry, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cc := controlpb.NewEnrollmentClient(stranger(t, w.addr.Mesh, tok.RootHash))
+	asked(joined.Node, func() error {
+		_, err := cc.Enroll(t.Context(), &controlpb.EnrollRequest{TokenId: string(tok.ID), Secret: tok.Secret.Reveal(), Csr: csr})
+		return rpcstatus.From(err)
+	})
+	n := w.node(t, mesh.RoleCore)
+	known := as(t, w.addr.Mesh, n)
+	asked(n, func() error { _, err := renew(t, known, n.Identity()); return err })
+}
+
 // enroll sends one request as it stands.
 func (r *running) enroll(t *testing.T, tok mesh.JoinToken, csr []byte) (*controlpb.EnrollResponse, error) {
 	t.Helper()

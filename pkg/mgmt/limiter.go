@@ -32,6 +32,15 @@ func (l *limiter[K]) allow(k K, now time.Time) bool {
 	return l.bucketLocked(k, now).AllowN(now, 1)
 }
 
+// allowEvery is allow at a rate that is known only now.
+func (l *limiter[K]) allowEvery(k K, every time.Duration, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.bucketLocked(k, now)
+	b.SetLimitAt(now, rate.Every(every))
+	return b.AllowN(now, 1)
+}
+
 // empty says whether k has no token left, and takes none.
 func (l *limiter[K]) empty(k K, now time.Time) bool {
 	l.mu.Lock()

@@ -20,8 +20,9 @@ type newcomer struct {
 
 // admitted is what it became.
 type admitted struct {
-	id   mesh.Identity
-	name string
+	id    mesh.Identity
+	name  string
+	again bool // it was admitted before
 }
 
 func (e *enrollment) newIdentity(r mesh.Role) (mesh.Identity, error) {
@@ -122,7 +123,7 @@ func (e *enrollment) again(tx *store.Tx, t mesh.Token) (admitted, error) {
 		return admitted{}, err
 	}
 	name, err := welcome(tx, e.store, ident)
-	return admitted{id: ident, name: name}, err
+	return admitted{id: ident, name: name, again: true}, err
 }
 
 // newRequestID names one request, in the log and the audit record.

@@ -14,6 +14,14 @@ import (
 	"github.com/meshctl/meshctl/pkg/store"
 )
 
+const (
+	// renewals is how many certificates a node may have in one life of them: each
+	// stays on record, and a node that wants more means no good. renewalBurst of
+	// them may come at once.
+	renewals     = 30
+	renewalBurst = 20
+)
+
 // renewal is the Renewal service: whoever has a certificate that is still good
 // gets the next one, for the same identity.
 type renewal struct {
@@ -37,12 +45,13 @@ func (r *renewal) renew(ctx context.Context, req *controlpb.RenewRequest) (*cont
 	if !ok {
 		return nil, fmt.Errorf("mgmt: renew: no certificate: %w", mesh.ErrDenied)
 	}
-	if !r.often.allow(p.Node(), r.now()) {
-		return nil, rpcstatus.To(fmt.Errorf("mgmt: renew %s: it did so too often: %w", p.Node(), mesh.ErrUnavailable))
-	}
 	cfg, err := r.store.Config.Get(ctx, store.ConfigKey)
 	if err != nil {
 		return nil, fmt.Errorf("mgmt: renew %s: %w", p.Node(), err)
+	}
+	life := cfg.Value.CertLife.Of(p.Role)
+	if !r.often.allowEvery(p.Node(), life/renewals, r.now()) {
+		return nil, rpcstatus.To(fmt.Errorf("mgmt: renew %s: it did so too often: %w", p.Node(), mesh.ErrUnavailable))
 	}
 	if err := r.check(ctx, p, time.Duration(cfg.Value.RenewGrace)); err != nil {
 		return nil, err
@@ -51,7 +60,7 @@ func (r *renewal) renew(ctx context.Context, req *controlpb.RenewRequest) (*cont
 	chain, _, err := r.ca.Issue(ctx, ca.Request{
 		Identity: p.Identity,
 		CSR:      req.GetCsr(),
-		Life:     cfg.Value.CertLife.Of(p.Role),
+		Life:     life,
 		Replaces: p.Serial,
 	})
 	if err != nil {

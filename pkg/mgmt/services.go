@@ -95,10 +95,11 @@ func (r *runtime) register(g *grpc.Server) {
 	controlpb.RegisterEnrollmentServer(g, &enrollment{
 		store: r.store, ca: r.authority, mesh: r.keys.Mesh, metrics: r.metrics, log: r.log, now: r.now,
 		suspect: newSuspicion(r.store, r.srv.Config.Rates.TokenFailures, r.log, r.now),
+		often:   newLimiter[mesh.TokenID](rate.Every(againEvery), againBurst),
 	})
 	controlpb.RegisterRenewalServer(g, &renewal{
 		store: r.store, ca: r.authority, log: r.log, now: r.now,
-		often: newLimiter[string](rate.Every(10*time.Second), 20),
+		often: newLimiter[string](0, renewalBurst),
 	})
 	controlpb.RegisterNodeControlServer(g, r.nodes)
 	gw := &gateway.Server{Client: r.store.Client(), PeerID: peerID, HasLeader: r.etcd.member.HasLeader, Log: r.log}
