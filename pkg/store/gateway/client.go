@@ -21,7 +21,8 @@ type Config struct {
 	// Node is who asks, and Revocations whom it no longer believes.
 	Node        *identity.Node
 	Revocations *identity.Revocations
-	// PerTry bounds one question to one server; there are two tries. 0: 300 ms.
+	// PerTry bounds one question to one server; there are two tries, with
+	// several servers at up to three of them. 0: 300 ms.
 	PerTry time.Duration
 	// StaleFor is how long an answer may be used after it was given, when no
 	// server answers. Nil: not at all.
@@ -66,7 +67,6 @@ func (c *Config) defaults() {
 type Client struct {
 	cfg     Config
 	servers servers
-	breaker breaker
 	calls   singleflight.Group
 	memory  memory
 	table   table
@@ -83,11 +83,11 @@ func Dial(cfg Config) (*Client, error) {
 		table:  table{known: map[string]*known{}, wake: make(chan struct{}, 1)},
 	}
 	c.servers.tls = cfg.Node.ClientTLS(mesh.Identity{Mesh: cfg.Node.Identity().Mesh, Role: mesh.RoleMgmt}, cfg.Revocations, "h2")
-	c.metrics = newMetrics(&c.breaker)
+	c.metrics = newMetrics(&c.servers)
 	if err := c.metrics.register(cfg.Metrics); err != nil {
 		return nil, fmt.Errorf("gateway: register metrics: %w", err)
 	}
-	if _, _, err := c.servers.update(cfg.Addresses()); err != nil {
+	if _, err := c.servers.update(cfg.Addresses()); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -96,7 +96,7 @@ func Dial(cfg Config) (*Client, error) {
 // Close ends the connections. Run has to have returned.
 func (c *Client) Close() error {
 	c.metrics.unregister(c.cfg.Metrics)
-	_, _, err := c.servers.update(nil)
+	_, err := c.servers.update(nil)
 	return err
 }
 
@@ -107,14 +107,14 @@ func (c *Client) Close() error {
 // for at the same time are one question; ctx does not cut it short, it ends
 // within a few tries' time by itself.
 func (c *Client) Lookup(ctx context.Context, name mesh.ServerName) (mesh.Route, []mesh.Target, error) {
-	if c.breaker.open() {
-		r, err := c.stale(name, errors.New("no management server answers"))
+	if c.servers.gone() {
+		r, err := c.stale(name, errNobody)
 		return r.route, r.targets, err
 	}
 	v, err, _ := c.calls.Do(string(name), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 6*c.cfg.PerTry)
 		defer cancel()
-		return c.ask(ctx, name)
+		return c.lookUp(ctx, name)
 	})
 	r := v.(result)
 	return r.route, r.targets, err
@@ -125,7 +125,7 @@ type result struct {
 	targets []mesh.Target
 }
 
-func (c *Client) ask(ctx context.Context, name mesh.ServerName) (result, error) {
+func (c *Client) lookUp(ctx context.Context, name mesh.ServerName) (result, error) {
 	start := time.Now()
 	defer func() { c.metrics.took.Observe(time.Since(start).Seconds()) }()
 	a, err := c.route(ctx, name)

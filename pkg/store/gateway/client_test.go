@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -165,14 +166,25 @@ func TestTheLastAnswerServesWhileNobodyAnswers(t *testing.T) {
 
 func lookupsOf(t *testing.T, reg *prometheus.Registry, result string) float64 {
 	t.Helper()
+	return value(t, reg, "meshctl_gateway_lookups_total", result)
+}
+
+// value is that of the series with these labels, in the order of their names;
+// 0 if there is none.
+func value(t testing.TB, reg *prometheus.Registry, name string, labels ...string) float64 {
+	t.Helper()
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range families {
 		for _, m := range f.Metric {
-			if f.GetName() == "meshctl_gateway_lookups_total" && m.Label[0].GetValue() == result {
-				return m.Counter.GetValue()
+			var have []string
+			for _, l := range m.Label {
+				have = append(have, l.GetValue())
+			}
+			if f.GetName() == name && slices.Equal(have, labels) {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			}
 		}
 	}

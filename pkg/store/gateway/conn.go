@@ -1,10 +1,11 @@
 package gateway
 
 import (
-	"context"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -14,11 +15,6 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
-
-	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
 // server is one management server. Each has a client of its own: a client of
@@ -28,6 +24,8 @@ type server struct {
 	client *clientv3.Client
 	kv     pb.KVClient
 	watch  pb.WatchClient
+	tie    uint64 // decides between servers that are alike, for each client in its own way
+	health
 }
 
 // KeepAlive is how often a quiet connection to a server is tested. The server's
@@ -56,33 +54,32 @@ func dial(addr string, cfg *tls.Config) (*server, error) {
 	}
 	conn := c.ActiveConnection()
 	conn.Connect()
-	return &server{addr: addr, client: c, kv: pb.NewKVClient(conn), watch: pb.NewWatchClient(conn)}, nil
+	return &server{addr: addr, client: c, kv: pb.NewKVClient(conn), watch: pb.NewWatchClient(conn), tie: rand.Uint64()}, nil
 }
 
-// servers are the ones there are now and the one to be asked first.
+// servers are the ones there are now.
 type servers struct {
 	tls *tls.Config
 
 	mu    sync.Mutex // guards the rest
 	addrs []string
-	list  []*server
-	first int
+	list  []*server // replaced, never changed
 }
 
-// update makes the list that of addrs, and returns it and who is first.
-func (s *servers) update(addrs []string) ([]*server, int, error) {
+// update makes the list that of addrs. It returns the addresses that are no
+// longer in it.
+func (s *servers) update(addrs []string) (removed []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if slices.Equal(addrs, s.addrs) {
-		return s.list, s.first, nil
+		return nil, nil
 	}
 	var errs []error
 	var list []*server
 	for _, a := range addrs {
-		i := slices.IndexFunc(s.list, func(x *server) bool { return x != nil && x.addr == a })
+		i := slices.IndexFunc(s.list, func(x *server) bool { return x.addr == a })
 		if i >= 0 {
 			list = append(list, s.list[i])
-			s.list[i] = nil
 			continue
 		}
 		x, err := dial(a, s.tls)
@@ -92,72 +89,75 @@ func (s *servers) update(addrs []string) ([]*server, int, error) {
 		}
 		list = append(list, x)
 	}
-	for _, gone := range s.list {
-		if gone != nil {
-			errs = append(errs, gone.client.Close())
+	for _, x := range s.list {
+		if !slices.Contains(list, x) {
+			removed = append(removed, x.addr)
+			errs = append(errs, x.client.Close())
 		}
 	}
-	s.addrs, s.list, s.first = slices.Clone(addrs), list, 0
-	return s.list, s.first, errors.Join(errs...)
+	s.addrs, s.list = slices.Clone(addrs), list
+	return removed, errors.Join(errs...)
 }
 
-// passOver makes another server the first, if failed is it.
-func (s *servers) passOver(failed *server) {
+func (s *servers) all() []*server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.list) > 0 && s.list[s.first] == failed {
-		s.first = (s.first + 1) % len(s.list)
-	}
+	return s.list
 }
 
-// tries is how many servers are asked one question, one after the other.
-const tries = 2
+// order returns the servers worth asking, best first: those without a fault,
+// and among them the nearest.
+func (s *servers) order() []*server {
+	type ranked struct {
+		*server
+		standing int
+		distance time.Duration
+	}
+	all := s.all()
+	list := make([]ranked, 0, len(all))
+	for _, x := range all {
+		if !x.gone() {
+			standing, distance := x.rank()
+			list = append(list, ranked{x, standing, distance})
+		}
+	}
+	slices.SortFunc(list, func(a, b ranked) int {
+		return cmp.Or(a.standing-b.standing, cmp.Compare(a.distance, b.distance), cmp.Compare(a.tie, b.tie))
+	})
+	out := make([]*server, len(list))
+	for i, x := range list {
+		out[i] = x.server
+	}
+	return out
+}
 
-// try asks until one server answers. The error is ErrUnavailable if none did,
-// ErrDenied if one refused.
-func (c *Client) try(ctx context.Context, question func(context.Context, *server) error) error {
-	list, first, err := c.servers.update(c.cfg.Addresses())
+// outdone says whether x has no leader and a server without a fault is there.
+func (s *servers) outdone(x *server) bool {
+	standing, _ := x.rank()
+	if standing != leaderless {
+		return false
+	}
+	order := s.order()
+	if len(order) == 0 {
+		return false
+	}
+	best, _ := order[0].rank()
+	return best == good
+}
+
+// gone says whether there are servers and none is worth asking.
+func (s *servers) gone() bool {
+	all := s.all()
+	return len(all) > 0 && !slices.ContainsFunc(all, func(x *server) bool { return !x.gone() })
+}
+
+// sync follows the addresses as they are now.
+func (c *Client) sync() {
+	removed, err := c.servers.update(c.cfg.Addresses())
 	if err != nil {
 		c.cfg.Log.Warn("management address was unusable", "err", err)
 	}
-	err = errors.New("no management address is known")
-	for i := range tries {
-		if len(list) == 0 {
-			break
-		}
-		s := list[(first+i)%len(list)]
-		if err = c.once(ctx, s, question); err == nil {
-			return nil
-		}
-		if code := status.Code(err); code == codes.PermissionDenied || code == codes.Unauthenticated {
-			return fmt.Errorf("gateway: ask %s: %w: %w", s.addr, err, mesh.ErrDenied)
-		}
-		c.servers.passOver(s)
-	}
-	return fmt.Errorf("gateway: ask management: %w: %w", err, mesh.ErrUnavailable)
-}
-
-// once asks one server once and tells the breaker how it went.
-func (c *Client) once(ctx context.Context, s *server, question func(context.Context, *server) error) error {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.PerTry)
-	defer cancel()
-	err := question(ctx, s)
-	switch status.Code(err) {
-	case codes.OK, codes.PermissionDenied, codes.Unauthenticated, codes.ResourceExhausted:
-		if c.breaker.answered() {
-			c.cfg.Log.Info("management answered lookups again", "to", s.addr)
-		}
-	default:
-		if c.breaker.failed() {
-			c.cfg.Log.Warn("management did not answer lookups", "to", s.addr, "err", err)
-		}
-	}
-	return err
-}
-
-// noteLeader counts an answer that came without a leader.
-func (c *Client) noteLeader(trailer metadata.MD) {
-	if len(trailer.Get(NoLeader)) > 0 {
-		c.metrics.noLeader.Inc()
+	for _, addr := range removed {
+		c.metrics.forget(addr)
 	}
 }

@@ -15,43 +15,40 @@ import (
 	"github.com/meshctl/meshctl/pkg/store/codec"
 )
 
-// read gets one key from one server; value is nil if there is none.
-func (c *Client) read(ctx context.Context, s *server, key string, serializable bool) (value []byte, revision int64, err error) {
-	var trailer metadata.MD
-	r, err := s.kv.Range(ctx, &pb.RangeRequest{Key: []byte(key), Serializable: serializable}, grpc.Trailer(&trailer))
-	if err != nil {
-		return nil, 0, err
-	}
-	c.noteLeader(trailer)
-	if len(r.Kvs) > 0 {
-		value = r.Kvs[0].Value
-	}
-	return value, r.GetHeader().GetRevision(), nil
+// stored is what a server has under one key; value is nil if there is none.
+type stored struct {
+	value    []byte
+	revision int64 // of the server's store
 }
 
-// route asks for a route: from what the server has at hand, and on a miss once
-// more so that the whole cluster answers.
+// read asks for one key: from what a server has at hand, or so that the whole
+// cluster answers.
+func read(key string, serializable bool) question[stored] {
+	return question[stored]{quorum: !serializable, ask: func(ctx context.Context, s *server, trailer *metadata.MD) (stored, error) {
+		r, err := s.kv.Range(ctx, &pb.RangeRequest{Key: []byte(key), Serializable: serializable}, grpc.Trailer(trailer))
+		if err != nil {
+			return stored{}, err
+		}
+		out := stored{revision: r.GetHeader().GetRevision()}
+		if len(r.Kvs) > 0 {
+			out.value = r.Kvs[0].Value
+		}
+		return out, nil
+	}}
+}
+
+// route asks for a route, and on a miss once more so that the whole cluster
+// answers.
 func (c *Client) route(ctx context.Context, name mesh.ServerName) (answer, error) {
-	key := RouteKey(name)
-	var value []byte
-	var revision int64
-	var asked *server
-	err := c.try(ctx, func(ctx context.Context, s *server) (err error) {
-		asked = s
-		value, revision, err = c.read(ctx, s, key, true)
-		return err
-	})
+	got, err := ask(ctx, c, read(RouteKey(name), true))
+	if err == nil && got.value == nil {
+		got, err = c.reread(ctx, name, got.revision)
+	}
 	if err != nil {
 		return answer{}, err
 	}
-	if value == nil {
-		value, revision, err = c.reread(ctx, asked, name, revision)
-		if err != nil {
-			return answer{}, err
-		}
-	}
-	a := answer{revision: revision, at: time.Now()}
-	if a.route, err = codec.Decode[mesh.Route](value); err != nil {
+	a := answer{revision: got.revision, at: time.Now()}
+	if a.route, err = codec.Decode[mesh.Route](got.value); err != nil {
 		return answer{}, fmt.Errorf("gateway: read route: %w", err)
 	}
 	return a, nil
@@ -60,17 +57,15 @@ func (c *Client) route(ctx context.Context, name mesh.ServerName) (answer, error
 // reread asks linearizably for a name that a server did not have at revision.
 // If that fails, the name counts as gone only when the server was at least as
 // new as the last answer: an empty store never replaces a full one unconfirmed.
-func (c *Client) reread(ctx context.Context, s *server, name mesh.ServerName, revision int64) ([]byte, int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.PerTry)
-	defer cancel()
-	value, newer, err := c.read(ctx, s, RouteKey(name), false)
+func (c *Client) reread(ctx context.Context, name mesh.ServerName, revision int64) (stored, error) {
+	got, err := ask(ctx, c, read(RouteKey(name), false))
 	switch last, known := c.memory.get(name); {
-	case err == nil && value != nil:
-		return value, newer, nil
+	case err == nil && got.value != nil:
+		return got, nil
 	case err == nil, known && last.revision <= revision:
-		return nil, 0, fmt.Errorf("gateway: look up route: %w", mesh.ErrNotFound)
+		return stored{}, fmt.Errorf("gateway: look up route: %w", mesh.ErrNotFound)
 	}
-	return nil, 0, fmt.Errorf("gateway: confirm that there is no route: %w: %w", err, mesh.ErrUnavailable)
+	return stored{}, fmt.Errorf("gateway: confirm that there is no route: %w: %w", err, mesh.ErrUnavailable)
 }
 
 // targets returns those of a route's hops: watched ones as they are known, the
@@ -93,13 +88,9 @@ func (c *Client) fetch(ctx context.Context, ids []string, asked bool, found map[
 		read := &pb.RangeRequest{Key: []byte(TargetKey(id)), Serializable: true}
 		txn.Success = append(txn.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: read}})
 	}
-	var r *pb.TxnResponse
-	err := c.try(ctx, func(ctx context.Context, s *server) (err error) {
-		var trailer metadata.MD
-		r, err = s.kv.Txn(ctx, txn, grpc.Trailer(&trailer))
-		c.noteLeader(trailer)
-		return err
-	})
+	r, err := ask(ctx, c, question[*pb.TxnResponse]{ask: func(ctx context.Context, s *server, trailer *metadata.MD) (*pb.TxnResponse, error) {
+		return s.kv.Txn(ctx, txn, grpc.Trailer(trailer))
+	}})
 	if err != nil {
 		return err
 	}

@@ -19,23 +19,23 @@ import (
 )
 
 // Run keeps watches on the targets that lookups ask for, reports their changes
-// and, while no server answers, tries until one does. It returns nil when ctx
-// ends.
+// and keeps an eye on the servers, also on those that nobody asks at present. It
+// returns nil when ctx ends.
 func (c *Client) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.probe(ctx) })
 	defer wg.Wait()
-	const shortest, longest = 100 * time.Millisecond, 5 * time.Second
+	const shortest, longest = 100 * time.Millisecond, 2 * time.Second
 	pause := shortest
 	for ctx.Err() == nil {
 		start := time.Now()
 		err := c.follow(ctx)
 		c.table.unwatch()
+		if errors.Is(err, errResync) || errors.Is(err, errMove) {
+			continue
+		}
 		if time.Since(start) > longest {
 			pause = shortest
-		}
-		if errors.Is(err, errResync) {
-			continue
 		}
 		c.cfg.Log.Debug("watch of targets ended", "err", err)
 		sleep(ctx, time.Duration(float64(pause)*(0.5+rand.Float64())))
@@ -53,55 +53,61 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// probe asks for a target that does not exist while the breaker is open, so
-// that it closes soon after a server is back.
-func (c *Client) probe(ctx context.Context) {
-	key := TargetKey("core-" + strings.Repeat("a", 16))
-	for ctx.Err() == nil {
-		sleep(ctx, probeEvery)
-		if !c.breaker.open() {
-			continue
-		}
-		// Its outcome is what the breaker is told; there is nothing to add.
-		_ = c.try(ctx, func(ctx context.Context, s *server) error {
-			_, _, err := c.read(ctx, s, key, true)
-			return err
-		})
-	}
-}
-
-// errResync ends a watch stream that did nothing wrong: it is time to compare.
-var errResync = errors.New("time to compare")
+var (
+	// errResync ends a watch stream that did nothing wrong: it is time to compare.
+	errResync = errors.New("time to compare")
+	// errMove ends one whose server is no longer to be relied on.
+	errMove = errors.New("another server is better")
+)
 
 // follow is the life of one watch stream: what is wanted is read, then watched,
 // and what becomes wanted meanwhile is added.
 func (c *Client) follow(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Resync, errResync)
-	defer cancel()
+	ctx, stop := context.WithTimeoutCause(ctx, c.cfg.Resync, errResync)
+	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	for ids := range slices.Chunk(c.table.wanted(c.idle()), MaxTxnReads) {
 		if err := c.fetch(ctx, ids, false, map[string]mesh.Target{}); err != nil {
 			return err
 		}
 	}
-	list, first, err := c.servers.update(c.cfg.Addresses())
-	if len(list) == 0 {
-		return errors.Join(errors.New("no management address is known"), err)
+	c.sync()
+	order := c.servers.order()
+	if len(order) == 0 {
+		return errNobody
 	}
-	s := list[first]
+	s := order[0]
 	w, err := s.watch.Watch(clientv3.WithRequireLeader(ctx))
 	if err != nil {
+		s.doubt()
 		return fmt.Errorf("open watch at %s: %w", s.addr, err)
 	}
 	f := &following{client: c, stream: w, ended: make(chan struct{})}
 	var wg sync.WaitGroup
 	wg.Go(f.receive)
+	wg.Go(func() { c.guard(ctx, s, cancel) })
 	err = f.send(ctx)
-	cancel()
+	cancel(nil)
 	wg.Wait()
-	if context.Cause(ctx) == errResync {
-		return errResync
+	if cause := context.Cause(ctx); cause == errResync || cause == errMove {
+		return cause
 	}
+	s.doubt() // until it answers something
 	return errors.Join(err, f.err)
+}
+
+// guard ends the watch at s when s is no longer one of the servers or does not
+// answer, or has no leader while another has. The stream itself may not show it.
+func (c *Client) guard(ctx context.Context, s *server, end context.CancelCauseFunc) {
+	for ctx.Err() == nil {
+		sleep(ctx, probeEvery)
+		if s.gone() || !slices.Contains(c.servers.all(), s) || c.servers.outdone(s) {
+			c.cfg.Log.Debug("watch of targets moved", "from", s.addr)
+			end(errMove)
+			return
+		}
+	}
 }
 
 func (c *Client) idle() time.Time { return time.Now().Add(-c.cfg.TargetIdle) }

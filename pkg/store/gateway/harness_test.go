@@ -45,6 +45,7 @@ type mgmt struct {
 	addr     string
 	stop     func()
 	noLeader atomic.Bool
+	watches  atomic.Int64 // streams that are open
 }
 
 func startMgmt(t testing.TB, change ...func(*gateway.Server)) *mgmt {
@@ -55,7 +56,13 @@ func startMgmt(t testing.TB, change ...func(*gateway.Server)) *mgmt {
 // startMgmtOf starts another server of a mesh, with a store of its own.
 func startMgmtOf(t testing.TB, ca *identitytest.Mesh, change ...func(*gateway.Server)) *mgmt {
 	t.Helper()
-	m := &mgmt{etcd: startEtcd(t), ca: ca}
+	return startMgmtOn(t, ca, startEtcd(t), change...)
+}
+
+// startMgmtOn starts another server on the same store.
+func startMgmtOn(t testing.TB, ca *identitytest.Mesh, etcd *clientv3.Client, change ...func(*gateway.Server)) *mgmt {
+	t.Helper()
+	m := &mgmt{etcd: etcd, ca: ca}
 	m.server = &gateway.Server{
 		Client:    m.etcd,
 		PeerID:    peerID,
@@ -80,6 +87,11 @@ func (m *mgmt) start(t testing.TB, addr string) {
 	g := grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(node.ServerTLS(policy, identity.ProtoGRPC))),
 		grpc.UnknownServiceHandler(gateway.RefuseUnknown),
+		grpc.StreamInterceptor(func(srv any, st grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			m.watches.Add(1)
+			defer m.watches.Add(-1)
+			return next(srv, st)
+		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: gateway.KeepAlive / 2, PermitWithoutStream: true}),
 	)
 	m.server.Register(g)

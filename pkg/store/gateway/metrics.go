@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -12,10 +13,13 @@ type metrics struct {
 	lookups  *prometheus.CounterVec // by result: found, not_found, denied, stale, unavailable, invalid
 	took     prometheus.Histogram
 	noLeader prometheus.Counter
-	breaker  prometheus.GaugeFunc
+	gone     prometheus.GaugeFunc
+	answers  *prometheus.CounterVec // by server and result: answered, failed, overtaken
+	hedges   *prometheus.CounterVec // by server
+	servers  *standing
 }
 
-func newMetrics(b *breaker) *metrics {
+func newMetrics(s *servers) *metrics {
 	const ns, sub = "meshctl", "gateway"
 	return &metrics{
 		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -31,20 +35,35 @@ func newMetrics(b *breaker) *metrics {
 			Namespace: ns, Subsystem: sub, Name: "answers_without_leader_total",
 			Help: "Answers from a server whose etcd had no leader.",
 		}),
-		breaker: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		gone: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: ns, Subsystem: sub, Name: "servers_gone",
 			Help: "1 while no management server answers.",
 		}, func() float64 {
-			if b.open() {
+			if s.gone() {
 				return 1
 			}
 			return 0
 		}),
+		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: ns, Subsystem: sub, Name: "answers_total",
+			Help: "Questions to each management server; overtaken ones were answered sooner by a server that was asked later.",
+		}, []string{"server", "result"}),
+		hedges: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: ns, Subsystem: sub, Name: "hedges_total",
+			Help: "Questions put to a server because another took longer than it usually does.",
+		}, []string{"server"}),
+		servers: &standing{
+			servers: s,
+			up: prometheus.NewDesc(ns+"_"+sub+"_server_up",
+				"0 while this server is asked nothing, because it did not answer.", []string{"server"}, nil),
+			usual: prometheus.NewDesc(ns+"_"+sub+"_server_usual_seconds",
+				"Within this time the server gave 95 % of its last answers.", []string{"server"}, nil),
+		},
 	}
 }
 
 func (m *metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.lookups, m.took, m.noLeader, m.breaker}
+	return []prometheus.Collector{m.lookups, m.took, m.noLeader, m.gone, m.answers, m.hedges, m.servers}
 }
 
 func (m *metrics) register(r prometheus.Registerer) error {
@@ -64,6 +83,31 @@ func (m *metrics) unregister(r prometheus.Registerer) {
 	}
 	for _, c := range m.all() {
 		r.Unregister(c)
+	}
+}
+
+// forget drops the series of a server that is no longer one.
+func (m *metrics) forget(addr string) {
+	m.answers.DeletePartialMatch(prometheus.Labels{"server": addr})
+	m.hedges.DeleteLabelValues(addr)
+}
+
+// standing collects how each server is doing now.
+type standing struct {
+	servers   *servers
+	up, usual *prometheus.Desc
+}
+
+func (s *standing) Describe(out chan<- *prometheus.Desc) { out <- s.up; out <- s.usual }
+
+func (s *standing) Collect(out chan<- prometheus.Metric) {
+	for _, x := range s.servers.all() {
+		up := 1.0
+		if x.gone() {
+			up = 0
+		}
+		out <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, up, x.addr)
+		out <- prometheus.MustNewConstMetric(s.usual, prometheus.GaugeValue, x.patience(time.Hour).Seconds(), x.addr)
 	}
 }
 

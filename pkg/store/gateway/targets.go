@@ -66,16 +66,17 @@ func (t *table) last(ids []string) map[string]mesh.Target {
 }
 
 // learn records what the store held at revision; older news than what is known
-// is ignored. asked says that a lookup wanted it.
+// is ignored. At an equal revision there can be no two truths: what was read wins
+// over what may have been kept wrongly. asked says that a lookup wanted it.
 func (t *table) learn(id string, target mesh.Target, present bool, revision int64, asked bool) {
 	t.mu.Lock()
 	k := t.known[id]
 	if k == nil {
 		k = t.addLocked(id)
-	} else if revision > k.revision && !(k.present == present && equal(k.target, target)) {
+	} else if revision >= k.revision && !(k.present == present && equal(k.target, target)) {
 		k.dirty = true
 	}
-	if revision > k.revision {
+	if revision >= k.revision {
 		k.target, k.present, k.revision = target, present, revision
 	}
 	if asked {
