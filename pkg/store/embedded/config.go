@@ -104,7 +104,7 @@ func (m *Member) start() (e *embed.Etcd, err error) {
 			e, err = nil, m.damaged(p)
 		}
 	}()
-	if err := m.checkDatabase(); err != nil {
+	if err := errors.Join(m.discardUnbegun(), m.checkDatabase()); err != nil {
 		return nil, err
 	}
 	if e, err = embed.StartEtcd(cfg); err != nil {

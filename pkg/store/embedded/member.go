@@ -168,5 +168,5 @@ func (m *Member) running() (*embed.Etcd, error) {
 
 func (m *Member) stop(e *embed.Etcd) {
 	m.set(nil)
-	e.Close()
+	closeEtcd(e)
 }
