@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -192,5 +193,29 @@ func eventually(t *testing.T, limit time.Duration, what string, try func() error
 			t.Fatalf("%s: not within %v: %v", what, limit, err)
 		}
 		<-tick.C
+	}
+}
+
+// refusedSoftly is refused with a code on which a service manager tries again.
+func (o outcome) refusedSoftly(t *testing.T, texts ...string) {
+	t.Helper()
+	code := exitFailure
+	if o.code == exitUnavailable {
+		code = exitUnavailable
+	}
+	o.refused(t, code, texts...)
+}
+
+// umask runs the command under another umask; it wants success.
+func (c command) umask(t *testing.T, mask int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := c.prepare(ctx, t.TempDir())
+	script := fmt.Sprintf("umask %03o && exec \"$0\" \"$@\"", mask)
+	sh := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", script, cmd.Path}, c.args...)...)
+	sh.Env, sh.Dir = cmd.Env, cmd.Dir
+	if text, err := sh.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", c.args, err, text)
 	}
 }
