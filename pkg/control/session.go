@@ -76,6 +76,8 @@ func (s *session) receive(ctx context.Context, m *controlpb.MgmtMessage) error {
 		return s.config(ctx, b.Config)
 	case *controlpb.MgmtMessage_Revocations:
 		return s.revocations(b.Revocations)
+	case *controlpb.MgmtMessage_Addresses:
+		return s.home.State.SetAddresses(b.Addresses.GetMgmt())
 	case *controlpb.MgmtMessage_Goodbye:
 		return fmt.Errorf("%w: %s", errGoodbye, mesh.Quotable(b.Goodbye.GetReason()))
 	case *controlpb.MgmtMessage_Ping:

@@ -73,7 +73,7 @@ func (x Ack_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Ack_Kind.Descriptor instead.
 func (Ack_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{14, 0}
+	return file_control_proto_rawDescGZIP(), []int{15, 0}
 }
 
 type EnrollRequest struct {
@@ -520,6 +520,7 @@ type MgmtMessage struct {
 	//	*MgmtMessage_Goodbye
 	//	*MgmtMessage_Ping
 	//	*MgmtMessage_Pong
+	//	*MgmtMessage_Addresses
 	Body          isMgmtMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -652,6 +653,15 @@ func (x *MgmtMessage) GetPong() *Ping {
 	return nil
 }
 
+func (x *MgmtMessage) GetAddresses() *Addresses {
+	if x != nil {
+		if x, ok := x.Body.(*MgmtMessage_Addresses); ok {
+			return x.Addresses
+		}
+	}
+	return nil
+}
+
 type isMgmtMessage_Body interface {
 	isMgmtMessage_Body()
 }
@@ -696,6 +706,10 @@ type MgmtMessage_Pong struct {
 	Pong *Ping `protobuf:"bytes,10,opt,name=pong,proto3,oneof"`
 }
 
+type MgmtMessage_Addresses struct {
+	Addresses *Addresses `protobuf:"bytes,11,opt,name=addresses,proto3,oneof"`
+}
+
 func (*MgmtMessage_Welcome) isMgmtMessage_Body() {}
 
 func (*MgmtMessage_Config) isMgmtMessage_Body() {}
@@ -715,6 +729,8 @@ func (*MgmtMessage_Goodbye) isMgmtMessage_Body() {}
 func (*MgmtMessage_Ping) isMgmtMessage_Body() {}
 
 func (*MgmtMessage_Pong) isMgmtMessage_Body() {}
+
+func (*MgmtMessage_Addresses) isMgmtMessage_Body() {}
 
 type Hello struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -1013,6 +1029,51 @@ func (x *Welcome) GetMgmtAddresses() []string {
 	return nil
 }
 
+// Addresses are where the servers are now, when that changed after the welcome.
+type Addresses struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Mgmt          []string               `protobuf:"bytes,1,rep,name=mgmt,proto3" json:"mgmt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Addresses) Reset() {
+	*x = Addresses{}
+	mi := &file_control_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Addresses) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Addresses) ProtoMessage() {}
+
+func (x *Addresses) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Addresses.ProtoReflect.Descriptor instead.
+func (*Addresses) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Addresses) GetMgmt() []string {
+	if x != nil {
+		return x.Mgmt
+	}
+	return nil
+}
+
 // Config is what applies to this node now.
 type Config struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -1034,7 +1095,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_control_proto_msgTypes[9]
+	mi := &file_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1046,7 +1107,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[9]
+	mi := &file_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1059,7 +1120,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{9}
+	return file_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Config) GetRevision() int64 {
@@ -1130,7 +1191,7 @@ type Revocations struct {
 
 func (x *Revocations) Reset() {
 	*x = Revocations{}
-	mi := &file_control_proto_msgTypes[10]
+	mi := &file_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1142,7 +1203,7 @@ func (x *Revocations) String() string {
 func (*Revocations) ProtoMessage() {}
 
 func (x *Revocations) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[10]
+	mi := &file_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1155,7 +1216,7 @@ func (x *Revocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocations.ProtoReflect.Descriptor instead.
 func (*Revocations) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{10}
+	return file_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Revocations) GetRevision() int64 {
@@ -1197,7 +1258,7 @@ type SignedRevocation struct {
 
 func (x *SignedRevocation) Reset() {
 	*x = SignedRevocation{}
-	mi := &file_control_proto_msgTypes[11]
+	mi := &file_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1270,7 @@ func (x *SignedRevocation) String() string {
 func (*SignedRevocation) ProtoMessage() {}
 
 func (x *SignedRevocation) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[11]
+	mi := &file_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1283,7 @@ func (x *SignedRevocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedRevocation.ProtoReflect.Descriptor instead.
 func (*SignedRevocation) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{11}
+	return file_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SignedRevocation) GetPayload() []byte {
@@ -1261,7 +1322,7 @@ type Devices struct {
 
 func (x *Devices) Reset() {
 	*x = Devices{}
-	mi := &file_control_proto_msgTypes[12]
+	mi := &file_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1334,7 @@ func (x *Devices) String() string {
 func (*Devices) ProtoMessage() {}
 
 func (x *Devices) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[12]
+	mi := &file_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1347,7 @@ func (x *Devices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Devices.ProtoReflect.Descriptor instead.
 func (*Devices) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{12}
+	return file_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Devices) GetRevision() int64 {
@@ -1346,7 +1407,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_control_proto_msgTypes[13]
+	mi := &file_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1358,7 +1419,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[13]
+	mi := &file_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1371,7 +1432,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{13}
+	return file_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Device) GetId() string {
@@ -1436,7 +1497,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_control_proto_msgTypes[14]
+	mi := &file_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1509,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[14]
+	mi := &file_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1522,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{14}
+	return file_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Ack) GetKind() Ack_Kind {
@@ -1497,7 +1558,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_control_proto_msgTypes[15]
+	mi := &file_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1509,7 +1570,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[15]
+	mi := &file_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1522,7 +1583,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{15}
+	return file_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Report) GetState() string {
@@ -1565,7 +1626,7 @@ type DeviceUsage struct {
 
 func (x *DeviceUsage) Reset() {
 	*x = DeviceUsage{}
-	mi := &file_control_proto_msgTypes[16]
+	mi := &file_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1577,7 +1638,7 @@ func (x *DeviceUsage) String() string {
 func (*DeviceUsage) ProtoMessage() {}
 
 func (x *DeviceUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[16]
+	mi := &file_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1590,7 +1651,7 @@ func (x *DeviceUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceUsage.ProtoReflect.Descriptor instead.
 func (*DeviceUsage) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{16}
+	return file_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeviceUsage) GetDevice() string {
@@ -1633,7 +1694,7 @@ type DialResult struct {
 
 func (x *DialResult) Reset() {
 	*x = DialResult{}
-	mi := &file_control_proto_msgTypes[17]
+	mi := &file_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +1706,7 @@ func (x *DialResult) String() string {
 func (*DialResult) ProtoMessage() {}
 
 func (x *DialResult) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[17]
+	mi := &file_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,7 +1719,7 @@ func (x *DialResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialResult.ProtoReflect.Descriptor instead.
 func (*DialResult) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{17}
+	return file_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DialResult) GetCore() string {
@@ -1698,7 +1759,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_control_proto_msgTypes[18]
+	mi := &file_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1710,7 +1771,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[18]
+	mi := &file_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1723,7 +1784,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{18}
+	return file_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Probe) GetNonce() []byte {
@@ -1742,7 +1803,7 @@ type ProbeReady struct {
 
 func (x *ProbeReady) Reset() {
 	*x = ProbeReady{}
-	mi := &file_control_proto_msgTypes[19]
+	mi := &file_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1754,7 +1815,7 @@ func (x *ProbeReady) String() string {
 func (*ProbeReady) ProtoMessage() {}
 
 func (x *ProbeReady) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[19]
+	mi := &file_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1767,7 +1828,7 @@ func (x *ProbeReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReady.ProtoReflect.Descriptor instead.
 func (*ProbeReady) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{19}
+	return file_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ProbeReady) GetNonce() []byte {
@@ -1787,7 +1848,7 @@ type CellRequest struct {
 
 func (x *CellRequest) Reset() {
 	*x = CellRequest{}
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1860,7 @@ func (x *CellRequest) String() string {
 func (*CellRequest) ProtoMessage() {}
 
 func (x *CellRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1873,7 @@ func (x *CellRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellRequest.ProtoReflect.Descriptor instead.
 func (*CellRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{20}
+	return file_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CellRequest) GetCsr() []byte {
@@ -1839,7 +1900,7 @@ type CellCertificate struct {
 
 func (x *CellCertificate) Reset() {
 	*x = CellCertificate{}
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1851,7 +1912,7 @@ func (x *CellCertificate) String() string {
 func (*CellCertificate) ProtoMessage() {}
 
 func (x *CellCertificate) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1864,7 +1925,7 @@ func (x *CellCertificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellCertificate.ProtoReflect.Descriptor instead.
 func (*CellCertificate) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{21}
+	return file_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CellCertificate) GetChain() [][]byte {
@@ -1890,7 +1951,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1902,7 +1963,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1915,7 +1976,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{22}
+	return file_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Drain) GetReason() string {
@@ -1934,7 +1995,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2007,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2020,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{23}
+	return file_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Goodbye) GetReason() string {
@@ -1978,7 +2039,7 @@ type Ping struct {
 
 func (x *Ping) Reset() {
 	*x = Ping{}
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2051,7 @@ func (x *Ping) String() string {
 func (*Ping) ProtoMessage() {}
 
 func (x *Ping) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2064,7 @@ func (x *Ping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ping.ProtoReflect.Descriptor instead.
 func (*Ping) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{24}
+	return file_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Ping) GetSequence() int64 {
@@ -2046,7 +2107,7 @@ const file_control_proto_rawDesc = "" +
 	"\agoodbye\x18\x06 \x01(\v2\x13.meshctl.v1.GoodbyeH\x00R\agoodbye\x12&\n" +
 	"\x04ping\x18\a \x01(\v2\x10.meshctl.v1.PingH\x00R\x04ping\x12&\n" +
 	"\x04pong\x18\b \x01(\v2\x10.meshctl.v1.PingH\x00R\x04pongB\x06\n" +
-	"\x04body\"\x83\x04\n" +
+	"\x04body\"\xba\x04\n" +
 	"\vMgmtMessage\x12/\n" +
 	"\awelcome\x18\x01 \x01(\v2\x13.meshctl.v1.WelcomeH\x00R\awelcome\x12,\n" +
 	"\x06config\x18\x02 \x01(\v2\x12.meshctl.v1.ConfigH\x00R\x06config\x12;\n" +
@@ -2058,7 +2119,8 @@ const file_control_proto_rawDesc = "" +
 	"\agoodbye\x18\b \x01(\v2\x13.meshctl.v1.GoodbyeH\x00R\agoodbye\x12&\n" +
 	"\x04ping\x18\t \x01(\v2\x10.meshctl.v1.PingH\x00R\x04ping\x12&\n" +
 	"\x04pong\x18\n" +
-	" \x01(\v2\x10.meshctl.v1.PingH\x00R\x04pongB\x06\n" +
+	" \x01(\v2\x10.meshctl.v1.PingH\x00R\x04pong\x125\n" +
+	"\taddresses\x18\v \x01(\v2\x15.meshctl.v1.AddressesH\x00R\taddressesB\x06\n" +
 	"\x04body\"\x83\x04\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
@@ -2090,7 +2152,9 @@ const file_control_proto_rawDesc = "" +
 	"mesh_epoch\x18\x03 \x01(\x03R\tmeshEpoch\x12(\n" +
 	"\x10clock_unix_nanos\x18\x04 \x01(\x03R\x0eclockUnixNanos\x12\x1a\n" +
 	"\bobserved\x18\x05 \x01(\tR\bobserved\x12%\n" +
-	"\x0emgmt_addresses\x18\x06 \x03(\tR\rmgmtAddresses\"\x93\x02\n" +
+	"\x0emgmt_addresses\x18\x06 \x03(\tR\rmgmtAddresses\"\x1f\n" +
+	"\tAddresses\x12\x12\n" +
+	"\x04mgmt\x18\x01 \x03(\tR\x04mgmt\"\x93\x02\n" +
 	"\x06Config\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x1a\n" +
 	"\bsuffixes\x18\x02 \x03(\tR\bsuffixes\x12/\n" +
@@ -2191,7 +2255,7 @@ func file_control_proto_rawDescGZIP() []byte {
 }
 
 var file_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_control_proto_goTypes = []any{
 	(Ack_Kind)(0),            // 0: meshctl.v1.Ack.Kind
 	(*EnrollRequest)(nil),    // 1: meshctl.v1.EnrollRequest
@@ -2203,59 +2267,61 @@ var file_control_proto_goTypes = []any{
 	(*Hello)(nil),            // 7: meshctl.v1.Hello
 	(*Egress)(nil),           // 8: meshctl.v1.Egress
 	(*Welcome)(nil),          // 9: meshctl.v1.Welcome
-	(*Config)(nil),           // 10: meshctl.v1.Config
-	(*Revocations)(nil),      // 11: meshctl.v1.Revocations
-	(*SignedRevocation)(nil), // 12: meshctl.v1.SignedRevocation
-	(*Devices)(nil),          // 13: meshctl.v1.Devices
-	(*Device)(nil),           // 14: meshctl.v1.Device
-	(*Ack)(nil),              // 15: meshctl.v1.Ack
-	(*Report)(nil),           // 16: meshctl.v1.Report
-	(*DeviceUsage)(nil),      // 17: meshctl.v1.DeviceUsage
-	(*DialResult)(nil),       // 18: meshctl.v1.DialResult
-	(*Probe)(nil),            // 19: meshctl.v1.Probe
-	(*ProbeReady)(nil),       // 20: meshctl.v1.ProbeReady
-	(*CellRequest)(nil),      // 21: meshctl.v1.CellRequest
-	(*CellCertificate)(nil),  // 22: meshctl.v1.CellCertificate
-	(*Drain)(nil),            // 23: meshctl.v1.Drain
-	(*Goodbye)(nil),          // 24: meshctl.v1.Goodbye
-	(*Ping)(nil),             // 25: meshctl.v1.Ping
+	(*Addresses)(nil),        // 10: meshctl.v1.Addresses
+	(*Config)(nil),           // 11: meshctl.v1.Config
+	(*Revocations)(nil),      // 12: meshctl.v1.Revocations
+	(*SignedRevocation)(nil), // 13: meshctl.v1.SignedRevocation
+	(*Devices)(nil),          // 14: meshctl.v1.Devices
+	(*Device)(nil),           // 15: meshctl.v1.Device
+	(*Ack)(nil),              // 16: meshctl.v1.Ack
+	(*Report)(nil),           // 17: meshctl.v1.Report
+	(*DeviceUsage)(nil),      // 18: meshctl.v1.DeviceUsage
+	(*DialResult)(nil),       // 19: meshctl.v1.DialResult
+	(*Probe)(nil),            // 20: meshctl.v1.Probe
+	(*ProbeReady)(nil),       // 21: meshctl.v1.ProbeReady
+	(*CellRequest)(nil),      // 22: meshctl.v1.CellRequest
+	(*CellCertificate)(nil),  // 23: meshctl.v1.CellCertificate
+	(*Drain)(nil),            // 24: meshctl.v1.Drain
+	(*Goodbye)(nil),          // 25: meshctl.v1.Goodbye
+	(*Ping)(nil),             // 26: meshctl.v1.Ping
 }
 var file_control_proto_depIdxs = []int32{
 	7,  // 0: meshctl.v1.NodeMessage.hello:type_name -> meshctl.v1.Hello
-	15, // 1: meshctl.v1.NodeMessage.ack:type_name -> meshctl.v1.Ack
-	16, // 2: meshctl.v1.NodeMessage.report:type_name -> meshctl.v1.Report
-	20, // 3: meshctl.v1.NodeMessage.probe_ready:type_name -> meshctl.v1.ProbeReady
-	21, // 4: meshctl.v1.NodeMessage.cell_request:type_name -> meshctl.v1.CellRequest
-	24, // 5: meshctl.v1.NodeMessage.goodbye:type_name -> meshctl.v1.Goodbye
-	25, // 6: meshctl.v1.NodeMessage.ping:type_name -> meshctl.v1.Ping
-	25, // 7: meshctl.v1.NodeMessage.pong:type_name -> meshctl.v1.Ping
+	16, // 1: meshctl.v1.NodeMessage.ack:type_name -> meshctl.v1.Ack
+	17, // 2: meshctl.v1.NodeMessage.report:type_name -> meshctl.v1.Report
+	21, // 3: meshctl.v1.NodeMessage.probe_ready:type_name -> meshctl.v1.ProbeReady
+	22, // 4: meshctl.v1.NodeMessage.cell_request:type_name -> meshctl.v1.CellRequest
+	25, // 5: meshctl.v1.NodeMessage.goodbye:type_name -> meshctl.v1.Goodbye
+	26, // 6: meshctl.v1.NodeMessage.ping:type_name -> meshctl.v1.Ping
+	26, // 7: meshctl.v1.NodeMessage.pong:type_name -> meshctl.v1.Ping
 	9,  // 8: meshctl.v1.MgmtMessage.welcome:type_name -> meshctl.v1.Welcome
-	10, // 9: meshctl.v1.MgmtMessage.config:type_name -> meshctl.v1.Config
-	11, // 10: meshctl.v1.MgmtMessage.revocations:type_name -> meshctl.v1.Revocations
-	13, // 11: meshctl.v1.MgmtMessage.devices:type_name -> meshctl.v1.Devices
-	19, // 12: meshctl.v1.MgmtMessage.probe:type_name -> meshctl.v1.Probe
-	22, // 13: meshctl.v1.MgmtMessage.cell_certificate:type_name -> meshctl.v1.CellCertificate
-	23, // 14: meshctl.v1.MgmtMessage.drain:type_name -> meshctl.v1.Drain
-	24, // 15: meshctl.v1.MgmtMessage.goodbye:type_name -> meshctl.v1.Goodbye
-	25, // 16: meshctl.v1.MgmtMessage.ping:type_name -> meshctl.v1.Ping
-	25, // 17: meshctl.v1.MgmtMessage.pong:type_name -> meshctl.v1.Ping
-	8,  // 18: meshctl.v1.Hello.egress:type_name -> meshctl.v1.Egress
-	12, // 19: meshctl.v1.Revocations.records:type_name -> meshctl.v1.SignedRevocation
-	14, // 20: meshctl.v1.Devices.upserts:type_name -> meshctl.v1.Device
-	0,  // 21: meshctl.v1.Ack.kind:type_name -> meshctl.v1.Ack.Kind
-	17, // 22: meshctl.v1.Report.usage:type_name -> meshctl.v1.DeviceUsage
-	18, // 23: meshctl.v1.Report.dials:type_name -> meshctl.v1.DialResult
-	1,  // 24: meshctl.v1.Enrollment.Enroll:input_type -> meshctl.v1.EnrollRequest
-	3,  // 25: meshctl.v1.Renewal.Renew:input_type -> meshctl.v1.RenewRequest
-	5,  // 26: meshctl.v1.NodeControl.Connect:input_type -> meshctl.v1.NodeMessage
-	2,  // 27: meshctl.v1.Enrollment.Enroll:output_type -> meshctl.v1.EnrollResponse
-	4,  // 28: meshctl.v1.Renewal.Renew:output_type -> meshctl.v1.RenewResponse
-	6,  // 29: meshctl.v1.NodeControl.Connect:output_type -> meshctl.v1.MgmtMessage
-	27, // [27:30] is the sub-list for method output_type
-	24, // [24:27] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	11, // 9: meshctl.v1.MgmtMessage.config:type_name -> meshctl.v1.Config
+	12, // 10: meshctl.v1.MgmtMessage.revocations:type_name -> meshctl.v1.Revocations
+	14, // 11: meshctl.v1.MgmtMessage.devices:type_name -> meshctl.v1.Devices
+	20, // 12: meshctl.v1.MgmtMessage.probe:type_name -> meshctl.v1.Probe
+	23, // 13: meshctl.v1.MgmtMessage.cell_certificate:type_name -> meshctl.v1.CellCertificate
+	24, // 14: meshctl.v1.MgmtMessage.drain:type_name -> meshctl.v1.Drain
+	25, // 15: meshctl.v1.MgmtMessage.goodbye:type_name -> meshctl.v1.Goodbye
+	26, // 16: meshctl.v1.MgmtMessage.ping:type_name -> meshctl.v1.Ping
+	26, // 17: meshctl.v1.MgmtMessage.pong:type_name -> meshctl.v1.Ping
+	10, // 18: meshctl.v1.MgmtMessage.addresses:type_name -> meshctl.v1.Addresses
+	8,  // 19: meshctl.v1.Hello.egress:type_name -> meshctl.v1.Egress
+	13, // 20: meshctl.v1.Revocations.records:type_name -> meshctl.v1.SignedRevocation
+	15, // 21: meshctl.v1.Devices.upserts:type_name -> meshctl.v1.Device
+	0,  // 22: meshctl.v1.Ack.kind:type_name -> meshctl.v1.Ack.Kind
+	18, // 23: meshctl.v1.Report.usage:type_name -> meshctl.v1.DeviceUsage
+	19, // 24: meshctl.v1.Report.dials:type_name -> meshctl.v1.DialResult
+	1,  // 25: meshctl.v1.Enrollment.Enroll:input_type -> meshctl.v1.EnrollRequest
+	3,  // 26: meshctl.v1.Renewal.Renew:input_type -> meshctl.v1.RenewRequest
+	5,  // 27: meshctl.v1.NodeControl.Connect:input_type -> meshctl.v1.NodeMessage
+	2,  // 28: meshctl.v1.Enrollment.Enroll:output_type -> meshctl.v1.EnrollResponse
+	4,  // 29: meshctl.v1.Renewal.Renew:output_type -> meshctl.v1.RenewResponse
+	6,  // 30: meshctl.v1.NodeControl.Connect:output_type -> meshctl.v1.MgmtMessage
+	28, // [28:31] is the sub-list for method output_type
+	25, // [25:28] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
@@ -2284,6 +2350,7 @@ func file_control_proto_init() {
 		(*MgmtMessage_Goodbye)(nil),
 		(*MgmtMessage_Ping)(nil),
 		(*MgmtMessage_Pong)(nil),
+		(*MgmtMessage_Addresses)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2291,7 +2358,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   3,
 		},
