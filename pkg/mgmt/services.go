@@ -101,7 +101,9 @@ func (r *runtime) register(g *grpc.Server) {
 		store: r.store, ca: r.authority, log: r.log, now: r.now,
 		often: newLimiter[string](0, renewalBurst),
 	})
-	controlpb.RegisterNodeControlServer(g, r.nodes)
+	controlpb.RegisterNodeControlServer(g, &nodeControl{
+		NodeControlServer: r.nodes, often: newLimiter[string](rate.Every(streamEvery), streamBurst), now: r.now,
+	})
 	gw := &gateway.Server{Client: r.store.Client(), PeerID: peerID, HasLeader: r.etcd.member.HasLeader, Log: r.log}
 	gw.Register(g)
 	svc := &adminsvc.Service{
