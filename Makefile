@@ -63,7 +63,7 @@ generate: ## generate the protobuf code (needs protoc, Debian package protobuf-c
 	mkdir -p bin
 	go build -modfile=tools.mod -o bin/ google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
 	cd pkg/control/controlpb && PATH="$(CURDIR)/bin:$$PATH" protoc --go_out=. --go_opt=paths=source_relative \
-	  --go-grpc_out=. --go-grpc_opt=paths=source_relative control.proto
+	  --go-grpc_out=. --go-grpc_opt=paths=source_relative control.proto cluster.proto
 
 vuln: ## known vulnerabilities in what is linked (needs vuln.go.dev)
 	$(TOOL) govulncheck ./...

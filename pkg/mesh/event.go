@@ -23,6 +23,8 @@ const (
 	EventCoreLost         EventType = "core-lost"
 	EventEntryJoined      EventType = "entry-joined"
 	EventAdminJoined      EventType = "admin-joined"
+	EventServerJoined     EventType = "server-joined"
+	EventServerRemoved    EventType = "server-removed"
 	EventTokenUsed        EventType = "token-used"
 	EventTokenGuess       EventType = "token-guess"
 	EventTokenReused      EventType = "token-reused"

@@ -21,6 +21,7 @@ import (
 //	├── certs/<serial>               what the CA issued
 //	├── revocations/<time id>        signed
 //	├── admins/<admin id>            administrators
+//	├── servers/<server id>          management servers, removed ones too
 //	├── config/mesh                  mesh-wide configuration
 //	├── ca/<name>                    sealed keys, certificates
 //	├── routes/<server name>         derived: what an entry learns of a name
@@ -49,6 +50,7 @@ const (
 	folderCerts       = "certs"
 	folderRevocations = "revocations"
 	folderAdmins      = "admins"
+	folderServers     = "servers"
 	folderConfig      = "config"
 	folderCA          = "ca"
 	folderRoutes      = "routes"

@@ -43,6 +43,15 @@ func (s *Store) collections() {
 		kind:  kind{folder: folderAdmins, name: "admin", audited: true},
 		id:    func(a mesh.Administrator) mesh.AdminID { return a.ID },
 		names: func(a mesh.Administrator) []label { return []label{{folderAdmins, a.Name}} }}
+	s.Servers = &Collection[mesh.ServerID, mesh.Server]{s: s,
+		kind: kind{folder: folderServers, name: "server", audited: true},
+		id:   func(v mesh.Server) mesh.ServerID { return v.ID },
+		names: func(v mesh.Server) []label {
+			if v.State == mesh.ServerRemoved {
+				return nil // the machine that takes its place may have its name
+			}
+			return []label{{folderServers, v.Name}}
+		}}
 	s.Tokens = &Collection[mesh.TokenID, mesh.Token]{s: s,
 		kind: kind{folder: folderTokens, name: "token", audited: true, secret: []string{"hash"}},
 		id:   func(t mesh.Token) mesh.TokenID { return t.ID }}

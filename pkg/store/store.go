@@ -49,6 +49,7 @@ type Store struct {
 	Tokens      *Collection[mesh.TokenID, mesh.Token]
 	Revocations *Collection[string, mesh.SignedRevocation] // by Record.ID
 	Admins      *Collection[mesh.AdminID, mesh.Administrator]
+	Servers     *Collection[mesh.ServerID, mesh.Server]
 	Config      *Collection[string, mesh.Config] // one object, ConfigKey
 	CA          *Collection[string, Blob]        // by name
 

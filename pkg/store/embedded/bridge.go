@@ -15,6 +15,8 @@ import (
 type bridge struct {
 	log   *slog.Logger
 	attrs []slog.Attr
+	// removed, when set, is called when etcd says that this member was removed.
+	removed func()
 }
 
 // usual are errors that etcd logs whenever it is closed in order, or starts for
@@ -51,7 +53,7 @@ func level(l zapcore.Level) slog.Level {
 }
 
 func (b *bridge) With(fields []zapcore.Field) zapcore.Core {
-	return &bridge{b.log, append(slices.Clip(b.attrs), attrs(fields)...)}
+	return &bridge{b.log, append(slices.Clip(b.attrs), attrs(fields)...), b.removed}
 }
 
 func (b *bridge) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
@@ -64,6 +66,9 @@ func (b *bridge) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Check
 func (b *bridge) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	all := append(slices.Clip(b.attrs), attrs(fields)...)
 	l := level(e.Level)
+	if b.removed != nil && l > slog.LevelDebug && contains(e.Message, all, removedText) {
+		b.removed()
+	}
 	if l > slog.LevelDebug {
 		if isUsual(e.Message, all) {
 			l = slog.LevelDebug
@@ -77,6 +82,15 @@ func (b *bridge) Write(e zapcore.Entry, fields []zapcore.Field) error {
 
 // Sync has nothing to do: slog writes at once.
 func (b *bridge) Sync() error { return nil }
+
+// removedText is how etcd names the reason; it has no error value for it.
+const removedText = "permanently removed from the cluster"
+
+func contains(msg string, all []slog.Attr, text string) bool {
+	return strings.Contains(msg, text) || slices.ContainsFunc(all, func(a slog.Attr) bool {
+		return a.Key == "error" && strings.Contains(a.Value.String(), text)
+	})
+}
 
 func isUsual(msg string, all []slog.Attr) bool {
 	var text strings.Builder

@@ -12,11 +12,13 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/embed"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -65,6 +67,7 @@ type Member struct {
 
 	mu   sync.Mutex  // guards what follows
 	etcd *embed.Etcd // nil when not running
+	gone bool        // etcd says that this member was removed
 }
 
 // Run starts the member, calls ready when it takes requests, and blocks until
@@ -106,9 +109,9 @@ func (m *Member) await(ctx context.Context, e *embed.Etcd) (bool, error) {
 		case <-ctx.Done():
 			return false, nil
 		case err := <-e.Err():
-			return false, m.ended(err)
+			return false, m.ended(e, err)
 		case <-e.Server.StopNotify():
-			return false, m.ended(nil)
+			return false, m.ended(e, nil)
 		case <-e.Server.ReadyNotify():
 			return true, nil
 		case <-tick.C:
@@ -129,9 +132,9 @@ func (m *Member) serve(ctx context.Context, e *embed.Etcd) error {
 		case <-ctx.Done():
 			return nil
 		case err := <-e.Err():
-			return m.ended(err)
+			return m.ended(e, err)
 		case <-e.Server.StopNotify():
-			return m.ended(nil)
+			return m.ended(e, nil)
 		case <-tick.C:
 			now := len(e.Server.Alarms()) > 0
 			if now && !raised {
@@ -142,10 +145,16 @@ func (m *Member) serve(ctx context.Context, e *embed.Etcd) error {
 	}
 }
 
-func (m *Member) ended(err error) error {
+// ErrRemoved ends a member that was taken out of its cluster, for good.
+var ErrRemoved = errors.New("this etcd member was removed from its cluster")
+
+func (m *Member) ended(e *embed.Etcd, err error) error {
+	c, ok := e.Server.Cluster().(interface{ IsIDRemoved(types.ID) bool })
+	if m.removed() || ok && c.IsIDRemoved(e.Server.MemberID()) {
+		return fmt.Errorf("embedded: %w", ErrRemoved)
+	}
 	if err == nil {
-		return mesh.WithHint(fmt.Errorf("embedded: etcd stopped by itself"),
-			"look at the log above; a member that was removed from its cluster ends so, and has to be admitted anew")
+		return mesh.WithHint(fmt.Errorf("embedded: etcd stopped by itself"), "look at the log above")
 	}
 	return fmt.Errorf("embedded: etcd stopped by itself: %w", err)
 }

@@ -1,0 +1,127 @@
+package embedded_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store/embedded"
+	"github.com/meshctl/meshctl/pkg/store/storetest"
+)
+
+// peerURL is a loopback URL with a port that is free now.
+func peerURL(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return "https://" + ln.Addr().String()
+}
+
+// eventually tries f until it succeeds.
+func eventually(t *testing.T, what string, f func() error) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+func peers(t *testing.T, m *embedded.Member) map[string]embedded.Peer {
+	t.Helper()
+	all, err := m.Peers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]embedded.Peer{}
+	for _, p := range all {
+		out[p.URL] = p
+	}
+	return out
+}
+
+func TestAClusterGrowsByLearnersAndShrinks(t *testing.T) {
+	ca := storetest.NewCA(t)
+	one := newMember(t, ca, t.TempDir(), new(logBuffer))
+	one.PeerURL = peerURL(t)
+	run(t, one)
+
+	two := newMember(t, ca, t.TempDir(), new(logBuffer))
+	two.Name, two.PeerURL, two.Existing = "two", peerURL(t), true
+	two.Cluster = "one=" + one.PeerURL + ",two=" + two.PeerURL
+	eventually(t, "add", func() error { return one.AddLearner(t.Context(), two.PeerURL) })
+	if err := one.AddLearner(t.Context(), two.PeerURL); !errors.Is(err, mesh.ErrExists) {
+		t.Errorf("the same again: %v", err)
+	}
+	id := peers(t, one)[two.PeerURL].ID
+	if err := one.Promote(t.Context(), id); !errors.Is(err, mesh.ErrUnavailable) {
+		t.Errorf("promoted before it ran: %v", err)
+	}
+	promoted := make(chan struct{})
+	go func() {
+		defer close(promoted)
+		eventually(t, "promote", func() error { return one.Promote(t.Context(), id) })
+	}()
+	stop := run(t, two)
+	<-promoted
+	if got := peers(t, one); len(got) != 2 || got[two.PeerURL].Learner || !got[one.PeerURL].Leader {
+		t.Errorf("members %+v", got)
+	}
+	if err := two.Lead(t.Context(), id); !errors.Is(err, mesh.ErrConflict) {
+		t.Errorf("a follower gave leadership away: %v", err)
+	}
+	if err := one.Lead(t.Context(), id); err != nil {
+		t.Errorf("move leader: %v", err)
+	}
+	eventually(t, "two leads", func() error {
+		if !peers(t, two)[two.PeerURL].Leader {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	// While it is down it cannot be removed: one of two is no quorum.
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	again := func() *embedded.Member {
+		m := *newMember(t, ca, t.TempDir(), new(logBuffer))
+		m.Dir, m.TLSDir, m.Name, m.PeerURL = two.Dir, two.TLSDir, two.Name, two.PeerURL
+		return &m
+	}
+	back := again()
+	stop = run(t, back)
+	eventually(t, "remove", func() error { return one.Remove(t.Context(), id) })
+	if err := one.Remove(t.Context(), id); err != nil {
+		t.Errorf("remove again: %v", err)
+	}
+	eventually(t, "one is alone", func() error {
+		if n := len(peers(t, one)); n != 1 {
+			return errors.New("there are others")
+		}
+		return nil
+	})
+	if err := stop(); err != nil && !errors.Is(err, embedded.ErrRemoved) {
+		t.Error(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- again().Run(context.Background(), func() {}) }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, embedded.ErrRemoved) {
+			t.Errorf("the removed member's return: %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the removed member does not stop")
+	}
+}
