@@ -45,6 +45,8 @@ func (h *handler) connect(w http.ResponseWriter, r *http.Request) {
 	}
 	// The bytes are counted at the stream, as the client sent them, and the
 	// end of the lease resets the stream, which ends the tunnel.
+	h.dialer.vigil.Add(dst)
+	defer h.dialer.vigil.Remove(dst)
 	relay.Join(ctx, client, dst, nil)
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/relay"
 )
 
 const (
@@ -27,6 +28,7 @@ type dialer struct {
 	policy  atomic.Pointer[policy]
 	resolve resolveFunc
 	timeout time.Duration
+	vigil   relay.Vigil // over what clients have open
 }
 
 // dial returns ErrDenied for what the policy forbids, context.DeadlineExceeded
@@ -65,7 +67,8 @@ func timely(ctx context.Context, err error) error {
 }
 
 func dialTCP(ctx context.Context, to netip.AddrPort) (*net.TCPConn, error) {
-	return new(net.Dialer).DialTCP(ctx, "tcp", netip.AddrPort{}, to)
+	d := net.Dialer{KeepAliveConfig: relay.KeepAlive()}
+	return d.DialTCP(ctx, "tcp", netip.AddrPort{}, to)
 }
 
 // interleave orders addresses by RFC 8305: the first family, then alternately,

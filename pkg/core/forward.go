@@ -15,6 +15,7 @@ import (
 type forward struct {
 	address string
 	timeout time.Duration
+	vigil   *relay.Vigil
 	metrics *metrics
 }
 
@@ -40,6 +41,8 @@ func (f *forward) serve(ctx context.Context, in *relay.Incoming, l *lease) *refu
 		_ = c.Close() // nothing was sent on it
 		return nil
 	}
+	f.vigil.Add(c)
+	defer f.vigil.Remove(c)
 	relay.Join(ctx, st, c, &l.meter)
 	return nil
 }
@@ -47,7 +50,8 @@ func (f *forward) serve(ctx context.Context, in *relay.Incoming, l *lease) *refu
 func (f *forward) dial(ctx context.Context) (*net.TCPConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", f.address)
+	d := net.Dialer{KeepAliveConfig: relay.KeepAlive()}
+	c, err := d.DialContext(ctx, "tcp", f.address)
 	if err != nil {
 		return nil, timely(ctx, err)
 	}

@@ -78,7 +78,7 @@ func New(o Options) (*Server, error) {
 	s.metrics = newMetrics(o.Registerer, s.devices)
 	s.dialer.policy.Store(s.policyOf(nil))
 	if cfg.Egress.Kind == EgressForward {
-		s.egress = &forward{address: cfg.Egress.Forward, timeout: cfg.Limits.Dial, metrics: s.metrics}
+		s.egress = &forward{address: cfg.Egress.Forward, timeout: cfg.Limits.Dial, vigil: &s.dialer.vigil, metrics: s.metrics}
 		return s, nil
 	}
 	fallback, err := newFallback(cfg.Egress.Fallback, o.Log)
@@ -112,6 +112,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	var failed error
 	side.Go(func() { failed = s.egress.run(sideCtx) })
 	side.Go(func() { s.sweep(sideCtx) })
+	side.Go(func() { s.dialer.vigil.Run(sideCtx) })
 
 	acceptErr := s.accept(ctx, own, ln, &peers)
 

@@ -16,9 +16,6 @@ const (
 	acceptLogGap  = time.Second
 )
 
-// keepAlive finds a quiet peer dead within 60 s.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 3}
-
 // accept hands connections to start until the listener is closed. No other
 // error ends it: whatever is scarce (descriptors, memory) comes back.
 func (s *Server) accept(ln net.Listener, start func(*net.TCPConn)) error {

@@ -97,7 +97,7 @@ func (s *Server) dialOne(ctx context.Context, a netip.AddrPort, who mesh.Identit
 		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(left))
 		defer cancel()
 	}
-	d := net.Dialer{KeepAliveConfig: keepAlive}
+	d := net.Dialer{KeepAliveConfig: relay.KeepAlive()}
 	d.SetMultipathTCP(false)
 	raw, err := d.DialContext(ctx, "tcp", a.String())
 	if err != nil {

@@ -110,7 +110,7 @@ func until(ctx context.Context, end time.Time) (context.Context, context.CancelF
 // of it.
 func (f *flow) receive() (clienthello.Hello, Reason, error) {
 	err := errors.Join(
-		f.conn.SetKeepAliveConfig(keepAlive),
+		f.conn.SetKeepAliveConfig(relay.KeepAlive()),
 		f.conn.SetReadDeadline(f.start.Add(f.s.HelloTimeout)),
 	)
 	if err != nil {
@@ -177,8 +177,8 @@ func (f *flow) relay(ctx context.Context, st *relay.Stream, hello []byte) (Reaso
 		}
 		return ofEnd(err), err
 	}
-	f.s.relayed.add(f.conn)
-	defer f.s.relayed.remove(f.conn)
+	f.s.vigil.Add(f.conn)
+	defer f.s.vigil.Remove(f.conn)
 	sum := relay.Join(ctx, f.conn, st, nil)
 	f.up += sum.Up
 	f.down = sum.Down

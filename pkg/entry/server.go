@@ -58,7 +58,7 @@ type Server struct {
 	sources counter[netip.Addr]
 	devices counter[mesh.DeviceID]
 	hellos  hellos
-	relayed relayed
+	vigil   relay.Vigil
 	open    atomic.Int64
 	state   atomic.Int32
 }
@@ -127,7 +127,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	var parts, conns sync.WaitGroup
 	var poolErr error
 	parts.Go(func() { poolErr = s.pool.Load().Run(partsLife) })
-	parts.Go(func() { s.relayed.sweep(partsLife) })
+	parts.Go(func() { s.vigil.Run(partsLife) })
 
 	accepted := make(chan error, 1)
 	go func() { accepted <- s.accept(ln, func(c *net.TCPConn) { conns.Go(func() { s.handle(life, c) }) }) }()

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package entry
+package relay
 
 import "net"
 

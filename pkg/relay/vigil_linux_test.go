@@ -1,4 +1,4 @@
-package entry
+package relay
 
 import (
 	"io"
@@ -17,7 +17,9 @@ func TestOnlyAPeerThatOwesForLongIsGone(t *testing.T) {
 		{"idle for an hour", unix.TCPInfo{Last_ack_recv: 3_600_000}, false},
 		{"bytes under way", unix.TCPInfo{Unacked: 3, Last_ack_recv: 100}, false},
 		{"idle for an hour, bytes just sent", unix.TCPInfo{Unacked: 3, Last_ack_recv: 3_600_000}, false},
-		{"a full window for an hour", unix.TCPInfo{Notsent_bytes: 1 << 20, Probes: 9, Last_ack_recv: 3_600_000}, false},
+		{"a full window for an hour", unix.TCPInfo{Notsent_bytes: 1 << 20, Last_ack_recv: 119_000}, false},
+		{"a full window, a probe under way and one lost", unix.TCPInfo{Notsent_bytes: 1 << 20, Probes: 2, Last_ack_recv: 240_000}, false},
+		{"vanished with a full window", unix.TCPInfo{Notsent_bytes: 1 << 20, Probes: 3, Last_ack_recv: 61_000}, true},
 		{"a bad link", unix.TCPInfo{Unacked: 3, Retransmits: 5, Last_ack_recv: 20_000}, false},
 		{"vanished", unix.TCPInfo{Unacked: 3, Retransmits: 8, Last_ack_recv: 61_000}, true},
 	} {
