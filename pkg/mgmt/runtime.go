@@ -154,6 +154,9 @@ func (r *runtime) runStore(ctx context.Context, ready func()) error {
 	r.store = st
 	err = settle(ctx, st, r.folder, r.keys, r.srv.Config.Founding.config(r.advertised))
 	if err == nil {
+		err = mendSealed(ctx, st, r.folder, r.keys, r.log)
+	}
+	if err == nil {
 		ready()
 		<-ctx.Done()
 	}
