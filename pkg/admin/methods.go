@@ -57,8 +57,10 @@ var (
 	// RouteGet takes a server name, or a device by id or label.
 	RouteGet = Method[Ref, List[RouteView]]{"RouteGet", auditor}
 
-	CertList   = Method[CertListRequest, List[CertView]]{"CertList", auditor}
-	CertGet    = Method[Ref, CertView]{"CertGet", auditor}
+	CertList = Method[CertListRequest, List[CertView]]{"CertList", auditor}
+	CertGet  = Method[Ref, CertView]{"CertGet", auditor}
+	// CertRevoke needs owner for certificates of servers and administrators; the
+	// handler checks.
 	CertRevoke = Method[RevokeRequest, CertView]{"CertRevoke", operator}
 	CertCRL    = Method[None, CRL]{"CertCRL", auditor}
 

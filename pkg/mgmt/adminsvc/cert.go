@@ -127,7 +127,7 @@ func (s *Service) certRevoke(ctx context.Context, req admin.RevokeRequest) (admi
 		if err != nil {
 			return err
 		}
-		if err := s.mayRevoke(tx, c); err != nil {
+		if err := s.mayRevoke(ctx, tx, c); err != nil {
 			return err
 		}
 		return s.addRevocation(ctx, tx, mesh.Revocation{Serial: c.Serial, Reason: req.Reason, At: s.now(), Until: c.NotAfter})
@@ -138,13 +138,18 @@ func (s *Service) certRevoke(ctx context.Context, req admin.RevokeRequest) (admi
 	return s.certGet(ctx, admin.Ref{Ref: req.Ref})
 }
 
-// mayRevoke refuses what is pointless, and what would make every node turn away
-// from the only management server.
-func (s *Service) mayRevoke(tx *store.Tx, c mesh.CertRecord) error {
-	if s.now().After(c.NotAfter) {
+// mayRevoke refuses what is pointless, what is for owners to decide (an operator
+// could get rid of them otherwise), and what would make every node turn away from
+// the only management server.
+func (s *Service) mayRevoke(ctx context.Context, tx *store.Tx, c mesh.CertRecord) error {
+	role, _, _ := cutNode(c.Node)
+	node := role == mesh.RoleCore || role == mesh.RoleEntry
+	switch {
+	case !node && !admin.CallerFrom(ctx).Role.Includes(mesh.AdminOwner):
+		return mesh.WithHint(fmt.Errorf("admin: certificate %s is of %s: only an owner may revoke it: %w", c.Serial, c.Node, mesh.ErrDenied), "ask an owner")
+	case s.now().After(c.NotAfter):
 		return fmt.Errorf("admin: certificate %s ended at %s: %w", c.Serial, c.NotAfter.UTC().Format(time.RFC3339), mesh.ErrConflict)
-	}
-	if role, _, _ := cutNode(c.Node); role != mesh.RoleMgmt {
+	case role != mesh.RoleMgmt:
 		return nil
 	}
 	certs, err := store.List(tx, s.Store.Certs)

@@ -12,18 +12,18 @@ import (
 
 const maxReason = 500 // bytes
 
-// revokeNode refuses everything that was issued to node until now. The record
-// is part of the caller's transaction and ends with the last certificate.
+// revokeNode refuses everything that was ever issued to node: it is final, and
+// who joins again is another node. The record is part of the caller's transaction
+// and ends with the last certificate.
 func (s *Service) revokeNode(ctx context.Context, tx *store.Tx, node, reason string) error {
 	now := s.now()
 	until, err := s.lastEnd(ctx, node, now)
 	if err != nil {
 		return err
 	}
-	// Certificates carry whole seconds. One issued within this second is
-	// covered too, since it was issued before the answer to this call.
-	before := now.Truncate(time.Second).Add(time.Second)
-	return s.addRevocation(ctx, tx, mesh.Revocation{Node: node, IssuedBefore: before, Reason: reason, At: now, Until: until})
+	// Not before now: a certificate may be on its way, and a server whose clock
+	// is ahead of this one's dates what it has issued later than this moment.
+	return s.addRevocation(ctx, tx, mesh.Revocation{Node: node, IssuedBefore: until, Reason: reason, At: now, Until: until})
 }
 
 // lastEnd is when the last certificate of node ends. A certificate that is
