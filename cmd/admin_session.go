@@ -116,15 +116,17 @@ func ask[Req, Resp any](ctx context.Context, s *adminSession, m admin.Method[Req
 
 // confirm asks a person before what cannot be undone. Without a terminal it
 // refuses, since nobody could answer.
-func (s *adminSession) confirm(question string) error {
-	if s.yes {
+func (s *adminSession) confirm(question string) error { return confirm(s.cmd, s.yes, question) }
+
+func confirm(c *cobra.Command, yes bool, question string) error {
+	if yes {
 		return nil
 	}
-	if !isTerminal(s.cmd.InOrStdin()) {
-		return usagef("%s: not done without a confirmation", s.cmd.CommandPath()).hint("add --yes when nobody can answer")
+	if !isTerminal(c.InOrStdin()) {
+		return usagef("%s: not done without a confirmation", c.CommandPath()).hint("add --yes when nobody can answer")
 	}
-	fmt.Fprintf(s.err(), "%s [y/N] ", question)
-	line, err := bufio.NewReader(io.LimitReader(s.cmd.InOrStdin(), 64)).ReadString('\n')
+	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)
+	line, err := bufio.NewReader(io.LimitReader(c.InOrStdin(), 64)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read the answer: %w", err)
 	}

@@ -115,7 +115,8 @@ func (j joinFlags) read(c *cobra.Command) (mesh.Secret, error) {
 	if file := credential("token"); file != "" {
 		return readSecretFile("credential token", file, nil)
 	}
-	return "", usagef("a join token is needed").hint("on the management server: meshctl admin token create --role core --member MEMBER --cell CELL; then --token-file FILE here")
+	return "", &configError{mesh.WithHint(errors.New("a join token is needed"),
+		"on the management server: meshctl admin token create --role core --member MEMBER --cell CELL; then --token-file FILE here")}
 }
 
 // rerun replaces this process by `core run` with the same configuration, so

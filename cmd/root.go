@@ -66,7 +66,7 @@ Try it on this machine: meshctl dev up`,
 	)
 	add(root, "roles", newMgmt(), newEntry(), newCore(), newRun())
 	add(root, "operate", newAdmin())
-	add(root, "local", newDev(), newDoctor(), newConfig(), newVersion())
+	add(root, "local", newDev(), newDoctor(), newInstall(), newConfig(), newVersion())
 	root.AddCommand(newDocs())
 	return root
 }

@@ -165,7 +165,7 @@ func TestTokenComesByFlagFileStandardInputOrEnvironment(t *testing.T) {
 		})
 	}
 	meshctl(t, "core", "join", "--enroll-only", "--dir", filepath.Join(t.TempDir(), "core")).
-		refused(t, exitUsage, "a join token is needed").hinted(t, "token create --role core")
+		refused(t, exitConfig, "a join token is needed").hinted(t, "token create --role core")
 	meshctl(t, "core", "join", "--token", "a", "--token-file", "b").want(t, exitUsage, "token-file")
 }
 
