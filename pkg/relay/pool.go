@@ -129,6 +129,10 @@ func (h *hub) best() (best *Session, willing int) {
 	least := 0
 	for s := range h.sessions {
 		n, takes, ready := s.load()
+		if isClosed(s.done) {
+			h.blame(s, s.Err()) // it may have died before anybody could use it
+			continue
+		}
 		if takes {
 			willing++
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -305,9 +306,9 @@ func TestIdleSessionsAreGivenUp(t *testing.T) {
 // E-13: the handshake looks fine to an entry whose certificate the core refuses; Open must fail, so
 // that no byte of a client is spent, and must not try for ever.
 func TestRefusedCertificateFailsTheOpen(t *testing.T) {
-	dials := 0
+	var dials atomic.Int64
 	p := &Pool{Dial: func(ctx context.Context, _ string) (net.Conn, error) {
-		dials++
+		dials.Add(1)
 		a, b := tcpConns(t)
 		core := tls.Server(b, &tls.Config{Certificates: []tls.Certificate{certificate(t)}, ClientAuth: tls.RequireAnyClientCert})
 		go func() {
@@ -326,7 +327,7 @@ func TestRefusedCertificateFailsTheOpen(t *testing.T) {
 		st.Close()
 		t.Fatal("opened")
 	}
-	if took := time.Since(start); took > 10*time.Second || dials > openTries {
-		t.Errorf("took %v and %d dials", took, dials)
+	if took, n := time.Since(start), dials.Load(); took > 10*time.Second || n > 1 {
+		t.Errorf("took %v and %d dials", took, n)
 	}
 }
