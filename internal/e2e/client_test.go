@@ -182,3 +182,29 @@ func echoServer(t testing.TB) string {
 		_, _ = io.ReadAll(c) // until the other side closes too
 	})
 }
+
+// isReady asks a part's private listener.
+func isReady(ctx context.Context, health string) error {
+	_, err := get(ctx, "http://"+health+"/readyz")
+	return err
+}
+
+// get fetches a page without a proxy; any answer but 200 is an error.
+func get(ctx context.Context, url string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, setupTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", resp.Status, body)
+	}
+	return string(body), err
+}
