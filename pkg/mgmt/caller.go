@@ -27,6 +27,14 @@ type caller struct {
 // AuthType names the mechanism, for gRPC.
 func (caller) AuthType() string { return "meshctl" }
 
+// node is role/id, and "" of somebody without a certificate.
+func (c caller) node() string {
+	if c.peer.Leaf == nil {
+		return ""
+	}
+	return c.peer.Node()
+}
+
 // callerOf returns who makes the call. It is false for a connection that no
 // port of ours accepted.
 func callerOf(ctx context.Context) (caller, bool) {

@@ -79,7 +79,7 @@ func DefaultConfig() Config {
 			RenewGrace:    time.Duration(def.RenewGrace),
 			StaleIfError:  time.Duration(def.StaleIfError),
 		},
-		Rates: Rates{Connections: 20, ConnectionsBurst: 100, Handshakes: 128, Open: 8192, TokenFailures: 10},
+		Rates: Rates{Connections: 20, ConnectionsBurst: 100, Handshakes: 512, Open: 8192, TokenFailures: 10},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/identity"
+	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
 const (
@@ -48,7 +50,7 @@ func (p *port) serve(ctx context.Context, ln net.Listener) error {
 			return nil
 		}
 		from := remoteOf(conn)
-		leave, ok := p.gate.enter(from.Addr(), time.Now())
+		leave, ok := p.gate.enter(from.Addr(), time.Now(), func() { conn.Close() })
 		if !ok {
 			conn.Close()
 			continue
@@ -68,6 +70,9 @@ func (p *port) identify(ctx context.Context, conn net.Conn, from netip.AddrPort,
 	var who caller
 	if err == nil {
 		who, err = p.whoIs(t.ConnectionState(), from)
+	}
+	if err == nil && !leave.identified(who.node()) {
+		err = fmt.Errorf("mgmt: admit connection: %q has too many open: %w", who.node(), mesh.ErrUnavailable)
 	}
 	if err != nil {
 		p.log.Debug("connection refused", "unit", p.door, "from", from, "err", err)

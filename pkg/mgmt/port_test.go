@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -207,6 +208,71 @@ func TestTheGateCountsEveryConnection(t *testing.T) {
 	}
 	refused(t, r.dial(t)) // a third one is open
 	refused(t, r.dial(t)) // the burst is used up
+}
+
+// One node, or all strangers together, cannot keep the others out by having
+// connections open.
+func TestNobodyTakesAllConnections(t *testing.T) {
+	r := newPortRig(t, Rates{Connections: 1000, ConnectionsBurst: 1000, Handshakes: 400, Open: 100, TokenFailures: 1})
+	open := func(conf *tls.Config) *tls.Conn {
+		c := tls.Client(r.dial(t), conf)
+		if err := c.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	unknown := identity.PinnedTLS(r.mesh.RootHash(), identity.ProtoGRPC)
+	for range 25 {
+		open(unknown)
+		r.take(t)
+	}
+	refused(t, open(unknown))
+	for range maxPerNode - 1 {
+		open(r.conf)
+		r.take(t)
+	}
+	last := open(r.conf)
+	known := r.take(t)
+	refused(t, open(r.conf))
+	another := r.mesh.Node(t, mesh.RoleEntry).ClientTLS(mesh.Identity{Mesh: r.mesh.ID, Role: mesh.RoleMgmt}, nil, identity.ProtoGRPC)
+	open(another)
+	r.take(t)
+	known.Close()
+	refused(t, last)
+	open(r.conf)
+	r.take(t)
+}
+
+// Handshakes that are never finished make room for others.
+func TestSlowHandshakesKeepNobodyOut(t *testing.T) {
+	met, err := newMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGate(Rates{Connections: 1000, ConnectionsBurst: 1000, Handshakes: 8, Open: 100, TokenFailures: 1}, met.turned)
+	var cut []int
+	enter := func(i int, from string) (*passage, bool) {
+		return g.enter(addr(from), time.Now(), func() { cut = append(cut, i) })
+	}
+	for i, from := range []string{"192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.3", "192.0.2.3", "192.0.2.4", "192.0.2.4"} {
+		if _, ok := enter(i, from); !ok {
+			t.Fatalf("handshake %d is refused", i)
+		}
+	}
+	if _, ok := enter(8, "192.0.2.4"); ok {
+		t.Error("an address has more than a quarter of the handshakes")
+	}
+	p, ok := enter(9, "192.0.2.5")
+	if !ok || !slices.Equal(cut, []int{0}) {
+		t.Errorf("a new one: admitted %v, cut %v; want the first one cut", ok, cut)
+	}
+	p.shaken()
+	if _, ok := enter(10, "192.0.2.6"); !ok || len(cut) != 1 {
+		t.Errorf("after one is over: admitted %v, cut %v", ok, cut)
+	}
+	if len(g.by) != 5 || g.by[addr("192.0.2.1")] != 1 {
+		t.Errorf("by address: %v", g.by)
+	}
 }
 
 func TestARevokedPeersConnectionsAreCut(t *testing.T) {
