@@ -110,6 +110,32 @@ func TestSessionsOfARevokedEntryAreCut(t *testing.T) {
 	}
 }
 
+func TestOneEntryDoesNotKeepOthersOut(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Config.Limits.Sessions = 8 })
+	greedy := w.mesh.Node(t, mesh.RoleEntry)
+	for i := range 3 {
+		s, err := w.sessionAs(t, greedy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i < 2 {
+			continue
+		}
+		select {
+		case <-s.Done():
+		case <-time.After(10 * time.Second):
+			t.Error("one entry has more than a quarter of the sessions")
+		}
+	}
+	c := newClient()
+	w.know(t, c)
+	s, err := w.sessionAs(t, w.mesh.Node(t, mesh.RoleEntry))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.tunnel(t, s, c, destinationAt(t, func(d *net.TCPConn) { _ = d.Close() }))
+}
+
 func TestProbesAreAnsweredOnce(t *testing.T) {
 	var p probes
 	now := time.Now()

@@ -54,8 +54,8 @@ type Server struct {
 	port     atomic.Uint32
 	changed  chan struct{} // has room for one
 
-	mu       sync.Mutex // guards sessions
-	sessions map[*relay.Session]struct{}
+	mu       sync.Mutex                // guards sessions
+	sessions map[*relay.Session]string // id of the entry
 }
 
 // New reads what the core kept and makes a server of it. It returns ErrInvalid
@@ -72,7 +72,7 @@ func New(o Options) (*Server, error) {
 		cell:     openCell(file(o.Dir, "cell.pem"), o.Log),
 		dialer:   &dialer{resolve: resolveSystem, timeout: cfg.Limits.Dial},
 		changed:  make(chan struct{}, 1),
-		sessions: map[*relay.Session]struct{}{},
+		sessions: map[*relay.Session]string{},
 	}
 	s.port.Store(uint32(o.RelayPort))
 	s.metrics = newMetrics(o.Registerer, s.devices)

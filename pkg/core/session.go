@@ -52,7 +52,7 @@ func (s *Server) serveRelay(ctx context.Context, c *tls.Conn, peer identity.Peer
 	cfg := s.Relay
 	cfg.Log = s.Log
 	sess := relay.Server(c, cfg)
-	if !s.enter(sess) {
+	if !s.enter(sess, peer.ID) {
 		s.Log.Warn("relay session refused, too many are open", "entry", peer.ID)
 		_ = c.Close() // the entry finds another core
 		return
@@ -81,14 +81,21 @@ func (s *Server) serveRelay(ctx context.Context, c *tls.Conn, peer identity.Peer
 	wg.Wait()
 }
 
-// enter counts a session, unless there are too many or the core stops.
-func (s *Server) enter(sess *relay.Session) bool {
+// enter counts a session of an entry, unless there are too many or the core
+// stops. No entry may have more than a quarter, or one could keep the others out.
+func (s *Server) enter(sess *relay.Session, entry string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.sessions) >= s.cfg.Limits.Sessions || s.stopping.Load() {
+	own := 0
+	for _, of := range s.sessions {
+		if of == entry {
+			own++
+		}
+	}
+	if len(s.sessions) >= s.cfg.Limits.Sessions || own >= max(1, s.cfg.Limits.Sessions/4) || s.stopping.Load() {
 		return false
 	}
-	s.sessions[sess] = struct{}{}
+	s.sessions[sess] = entry
 	s.metrics.sessions.Inc()
 	return true
 }
