@@ -104,6 +104,7 @@ type NodeStatus struct {
 	ClockOff   time.Duration  `json:"clockOffset,omitzero"`
 	Streams    int64          `json:"streams,omitzero"`
 	ConfigRev  int64          `json:"configRevision,omitzero"`      // acknowledged as running
+	RefusedRev int64          `json:"refusedRevision,omitzero"`     // configuration that it refused last
 	DevicesRev int64          `json:"devicesRevision,omitzero"`     // acknowledged, cores only
 	RevokedRev int64          `json:"revocationsRevision,omitzero"` // acknowledged
 	Failure    string         `json:"failure,omitzero"`             // why the node does not run what it was sent

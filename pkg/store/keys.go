@@ -26,6 +26,7 @@ import (
 //	├── ca/<name>                    sealed keys, certificates
 //	├── routes/<server name>         derived: what an entry learns of a name
 //	├── targets/<core id>            derived: what an entry learns of a core
+//	├── rollouts/<group>             how a configuration reaches a group of nodes
 //	├── status/<role>/<id>           last known of a node, apart from its specification
 //	├── alive/<role>/<id>            under the lease of the server that holds the stream
 //	├── events/<time id>             trimmed by age and number
@@ -55,6 +56,7 @@ const (
 	folderCA          = "ca"
 	folderRoutes      = "routes"
 	folderTargets     = "targets"
+	folderRollouts    = "rollouts"
 	folderStatus      = "status"
 	folderAlive       = "alive"
 	folderEvents      = "events"

@@ -77,6 +77,9 @@ func (s *Store) nameless() {
 	s.Targets = &Collection[string, mesh.Target]{s: s,
 		kind: kind{folder: folderTargets, name: "target"},
 		id:   func(t mesh.Target) string { return t.ID }}
+	s.Rollouts = &Collection[string, mesh.Rollout]{s: s,
+		kind: kind{folder: folderRollouts, name: "rollout"},
+		id:   func(r mesh.Rollout) string { return r.Group }}
 	s.Status = &Collection[string, mesh.NodeStatus]{s: s,
 		kind: kind{folder: folderStatus, name: "status"},
 		id:   func(n mesh.NodeStatus) string { return n.Node }}

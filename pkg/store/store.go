@@ -54,10 +54,11 @@ type Store struct {
 	CA          *Collection[string, Blob]        // by name
 
 	// Derived, or a record in itself: written by Update too.
-	Certs   *Collection[string, mesh.CertRecord] // by serial
-	Routes  *Collection[mesh.ServerName, mesh.Route]
-	Targets *Collection[string, mesh.Target]
-	Status  *Collection[string, mesh.NodeStatus] // by role/id
+	Certs    *Collection[string, mesh.CertRecord] // by serial
+	Routes   *Collection[mesh.ServerName, mesh.Route]
+	Targets  *Collection[string, mesh.Target]
+	Status   *Collection[string, mesh.NodeStatus] // by role/id
+	Rollouts *Collection[string, mesh.Rollout]    // by group
 
 	// Written by transactions themselves; read only.
 	Events *Collection[string, mesh.Event]
