@@ -122,10 +122,16 @@ func (s *Service) admit(ctx context.Context, se *session) error {
 		return err
 	}
 	se.out.adopt(s.wants(se.peer)) // nobody else has it yet
-	replaced, err := s.hub.admit(se)
+	s.catchUp(se.out.devRev)
+	st, _ := s.view.status.Get(se.node)
+	var replaced *session
+	if err = s.elsewhere(st, se.hello); err == nil {
+		replaced, err = s.hub.admit(se)
+	}
+	if errors.Is(err, mesh.ErrConflict) {
+		s.duplicate(se, err)
+	}
 	if err != nil {
-		s.tell(mesh.Event{Type: mesh.EventDuplicateNode, Severity: mesh.Critical, Object: se.node,
-			Cause: fmt.Sprintf("a second node of this identity came from %v and was refused: %v", se.observed.Addr(), err), Advice: mesh.Hint(err)})
 		return err
 	}
 	if replaced != nil {

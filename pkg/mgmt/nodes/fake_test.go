@@ -83,6 +83,7 @@ type line struct {
 	stream controlpb.NodeControl_ConnectClient
 	in     chan *controlpb.MgmtMessage // closed at the end of the stream
 	end    error                       // valid when in is closed
+	ended  chan struct{}               // closed after in
 	hangUp func()
 }
 
@@ -104,8 +105,8 @@ func (f *fake) dialAt(addr string) *line {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	l := &line{t: f.t, stream: st, in: make(chan *controlpb.MgmtMessage, 1000)}
-	done := make(chan struct{})
+	l := &line{t: f.t, stream: st, in: make(chan *controlpb.MgmtMessage, 1000), ended: make(chan struct{})}
+	done := l.ended
 	go func() {
 		defer close(done)
 		defer close(l.in)

@@ -15,32 +15,22 @@ import (
 // actor is who makes the changes of this package, in audit.
 const actor mesh.Actor = "system:nodes"
 
-// judgeCores is one pass that brings the stored state of every core to what is
-// observed. It wants to run again when the next silent core will be lost.
+// judgeCores is one pass that brings the stored state of every core whose stream
+// is here to what is observed. The leader judges those that are nowhere.
 func (s *Service) judgeCores(ctx context.Context, _ bool) (time.Time, error) {
-	alive, err := s.Store.AliveNodes(ctx)
-	if err != nil {
-		return time.Time{}, err
-	}
-	var again time.Time
 	var errs []error
-	status := s.view.status.All()
 	for id, c := range s.view.cores.All() {
-		node := nodeOf(mesh.RoleCore, string(id))
-		o := s.observe(node, status[node].LastSeen)
-		if server, ok := alive[node]; ok && server != s.Server && o.session == nil {
-			continue // that server sees it
+		se := s.hub.get(nodeOf(mesh.RoleCore, string(id)))
+		if se == nil {
+			continue
 		}
-		now := time.Now()
-		if o.session == nil && c.State != mesh.CoreLost && c.State != mesh.CoreJoined && !c.Revoked {
-			again = sooner(again, o.LastSeen.Add(s.times.Lost+time.Millisecond))
-		}
-		if !reflect.DeepEqual(o.decide(c, now, s.times.Lost), c) {
-			errs = append(errs, s.writeCore(ctx, id, o))
+		o := observe(se)
+		if !reflect.DeepEqual(o.decide(c, time.Now(), s.times.Lost), c) {
+			errs = append(errs, s.writeCore(ctx, id, func(*store.Tx) (observation, error) { return o, nil }))
 		}
 	}
 	errs = append(errs, s.noteVersions(ctx))
-	return again, errors.Join(errs...)
+	return time.Time{}, errors.Join(errs...)
 }
 
 // noteVersions keeps what entries' objects say of their version.
@@ -77,10 +67,14 @@ func sooner(a, b time.Time) time.Time {
 
 // writeCore decides again on what the store says inside the transaction, and
 // writes core, target and event together.
-func (s *Service) writeCore(ctx context.Context, id mesh.CoreID, o observation) error {
+func (s *Service) writeCore(ctx context.Context, id mesh.CoreID, observe func(*store.Tx) (observation, error)) error {
 	var before, after mesh.Core
 	_, err := s.Store.Change(ctx, store.By{Actor: actor}, "core.state", func(tx *store.Tx) error {
-		err := store.Update(tx, s.Store.Cores, id, func(c *mesh.Core) error {
+		o, err := observe(tx)
+		if err != nil {
+			return err
+		}
+		err = store.Update(tx, s.Store.Cores, id, func(c *mesh.Core) error {
 			before = *c
 			*c = o.decide(*c, time.Now(), s.times.Lost)
 			after = *c

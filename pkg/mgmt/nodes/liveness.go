@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/meshctl/meshctl/pkg/control/controlpb"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store"
 )
@@ -35,8 +36,13 @@ func (s *Service) flushStatus(ctx context.Context, full bool) (time.Time, error)
 	return time.Time{}, errors.Join(errs...)
 }
 
+// writeStatus writes statuses of nodes that were or are connected here. Where
+// another server has the node by now, its word stands, and a stream that is
+// still open here is ended.
 func (s *Service) writeStatus(ctx context.Context, list []mesh.NodeStatus) error {
+	var lost []mesh.NodeStatus
 	_, err := s.Store.Update(ctx, func(tx *store.Tx) error {
+		lost = nil
 		for _, st := range list {
 			old, err := store.Get(tx, s.Store.Status, st.Node)
 			switch {
@@ -45,6 +51,9 @@ func (s *Service) writeStatus(ctx context.Context, list []mesh.NodeStatus) error
 			case err != nil:
 			case !st.Connected && old.Server != st.Server:
 				continue // it is connected elsewhere by now
+			case s.elsewhere(old, helloOf(st)) != nil:
+				lost = append(lost, old)
+				continue
 			default:
 				err = store.Update(tx, s.Store.Status, st.Node, func(n *mesh.NodeStatus) error {
 					*n = merge(*n, st)
@@ -57,7 +66,15 @@ func (s *Service) writeStatus(ctx context.Context, list []mesh.NodeStatus) error
 		}
 		return nil
 	})
+	if err == nil {
+		s.yield(lost)
+	}
 	return err
+}
+
+// helloOf is what of a node's hello is in its status.
+func helloOf(st mesh.NodeStatus) *controlpb.Hello {
+	return &controlpb.Hello{Instance: st.Instance, Boot: st.Boot}
 }
 
 // merge keeps the device table that was acknowledged on an earlier stream: the
@@ -75,23 +92,10 @@ type observation struct {
 	session *session // nil: its stream is not here
 }
 
-func (s *Service) observe(node string, seen time.Time) observation {
-	o := observation{session: s.hub.get(node)}
-	if o.session == nil {
-		// Nobody was lost while no server was there to see anybody.
-		o.LastSeen = later(seen, s.begun)
-		return o
-	}
-	d := o.session.dialled()
-	o.Liveness = mesh.Liveness{Connected: true, LastSeen: time.Now(), Dialled: d.ok, Failure: d.failure}
-	return o
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
+// observe is what is known of a core whose stream is here.
+func observe(se *session) observation {
+	d := se.dialled()
+	return observation{session: se, Liveness: mesh.Liveness{Connected: true, LastSeen: time.Now(), Dialled: d.ok, Failure: d.failure}}
 }
 
 // decide returns what the core should be.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshctl/meshctl/pkg/control/controlpb"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store"
 	"github.com/meshctl/meshctl/pkg/store/storetest"
@@ -25,6 +26,8 @@ func TestLostAfterLimit(t *testing.T) {
 	d := n.addDevice("phone")
 	eventually(t, "served", func() bool { return len(n.via(d)) == 1 })
 
+	l.post(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Ping{Ping: &controlpb.Ping{Sequence: 1}}})
+	eventually(t, "heard a moment ago", func() bool { return n.svc.hub.get(f.id.Node()).silent(time.Now()) < 200*time.Millisecond })
 	l.hangUp()
 	began := time.Now()
 	c := n.wantState(f, mesh.CoreLost)

@@ -17,6 +17,7 @@ type want struct {
 	config *controlpb.Config
 	revs   *revset
 	table  *table
+	asOf   int64 // moment of the store that the table reflects, its own revision at least
 }
 
 // outbox decides what a stream sends next, by comparing what its node should
@@ -31,6 +32,7 @@ type outbox struct {
 	devParts []*controlpb.Devices
 
 	acked  revisions
+	bad    int64     // revision of the configuration that the node refused last
 	faults [4]string // by kind of acknowledgement: why the node does not run what it was sent
 }
 
@@ -50,10 +52,12 @@ func newOutbox(h *controlpb.Hello, epoch int64) outbox {
 }
 
 // adopt notices that the node has already what it should have, from an earlier
-// stream. Its acknowledgement may have been lost with that one.
+// stream, perhaps of another server. Its acknowledgement may have been lost with
+// that one. A table that has said the same since its revision is the one that
+// another server sent as of a later moment.
 func (o *outbox) adopt(w want) {
-	if o.table == nil && w.table != nil && w.table.rev == o.devRev {
-		o.table, o.acked.devices = w.table, w.table.rev
+	if o.table == nil && w.table != nil && w.table.rev <= o.devRev && o.devRev <= w.known() {
+		o.table, o.acked.devices = w.table, o.devRev
 	}
 	if o.revs == nil && w.revs != nil && w.revs.rev == o.revRev {
 		o.revs = w.revs
@@ -85,11 +89,14 @@ func (o *outbox) next(w want) *controlpb.MgmtMessage {
 		o.config = w.config.GetRevision()
 		return &controlpb.MgmtMessage{Body: &controlpb.MgmtMessage_Config{Config: w.config}}
 	}
-	if m := o.nextDevices(w.table); m != nil {
+	if m := o.nextDevices(w); m != nil {
 		return &controlpb.MgmtMessage{Body: &controlpb.MgmtMessage_Devices{Devices: m}}
 	}
 	return nil
 }
+
+// known is the moment up to which the table reflects the store.
+func (w want) known() int64 { return max(w.asOf, w.table.rev) }
 
 // nextRevocations never sends what is older than what the node has: this
 // server may lag behind the one the node was connected to before.
@@ -101,10 +108,13 @@ func (o *outbox) nextRevocations(w *revset) *controlpb.Revocations {
 	return pop(&o.revParts)
 }
 
-func (o *outbox) nextDevices(w *table) *controlpb.Devices {
-	if len(o.devParts) == 0 && w != nil && w.rev != o.devRev {
-		o.devParts = w.since(o.table)
-		o.table, o.devRev = w, w.rev
+// nextDevices sends nothing while the node has more than this server knows: it
+// would lose devices that routes send to it. See Service.catchUp.
+func (o *outbox) nextDevices(w want) *controlpb.Devices {
+	behind := w.table != nil && o.table == nil && o.devRev > w.known()
+	if len(o.devParts) == 0 && w.table != nil && w.table != o.table && !behind {
+		o.devParts = w.table.since(o.table, o.devRev)
+		o.table, o.devRev = w.table, w.table.rev
 	}
 	return pop(&o.devParts)
 }
@@ -141,6 +151,8 @@ func (o *outbox) ack(a *controlpb.Ack) (again bool, err error) {
 	switch {
 	case rev == 0:
 		o.again(a.GetKind())
+	case a.GetKind() == controlpb.Ack_KIND_CONFIG && a.GetError() != "":
+		o.bad = rev
 	case a.GetError() == "":
 		o.accept(a.GetKind(), rev)
 	}
@@ -150,7 +162,7 @@ func (o *outbox) ack(a *controlpb.Ack) (again bool, err error) {
 func (o *outbox) accept(k controlpb.Ack_Kind, rev int64) {
 	switch k {
 	case controlpb.Ack_KIND_CONFIG:
-		o.acked.config = rev
+		o.acked.config, o.bad = rev, 0
 	case controlpb.Ack_KIND_REVOCATIONS:
 		o.acked.revs = rev
 	case controlpb.Ack_KIND_DEVICES:

@@ -71,17 +71,17 @@ func TestOutboxSendsWhatIsMissing(t *testing.T) {
 	}{
 		"a new node gets everything, revocations first": {
 			&controlpb.Hello{},
-			want{config, revocations(5, "a"), &table{rev: 9, devices: devices("d")}},
+			want{config: config, revs: revocations(5, "a"), table: &table{rev: 9, devices: devices("d")}},
 			[]string{"revocations 5 all +1", "config 7", "devices 9 all +1 -0 more false"},
 		},
 		"a node that has it all gets nothing": {
 			&controlpb.Hello{MeshEpoch: 1, ConfigRevision: 7, RevocationsRevision: 5, DevicesRevision: 9},
-			want{config, revocations(5, "a"), &table{rev: 9, devices: devices("d")}},
+			want{config: config, revs: revocations(5, "a"), table: &table{rev: 9, devices: devices("d")}},
 			nil,
 		},
 		"an older table is replaced, since its content is not known": {
 			&controlpb.Hello{MeshEpoch: 1, ConfigRevision: 7, RevocationsRevision: 5, DevicesRevision: 8},
-			want{config, revocations(5, "a"), &table{rev: 9, devices: devices("d")}},
+			want{config: config, revs: revocations(5, "a"), table: &table{rev: 9, devices: devices("d")}},
 			[]string{"devices 9 all +1 -0 more false"},
 		},
 		"revocations newer than this server's are left alone": {
@@ -91,7 +91,7 @@ func TestOutboxSendsWhatIsMissing(t *testing.T) {
 		},
 		"a node of another epoch gets everything whatever it has": {
 			&controlpb.Hello{MeshEpoch: 2, ConfigRevision: 7, RevocationsRevision: 5, DevicesRevision: 9},
-			want{config, revocations(5, "a"), &table{rev: 9, devices: devices()}},
+			want{config: config, revs: revocations(5, "a"), table: &table{rev: 9, devices: devices()}},
 			[]string{"revocations 5 all +1", "config 7", "devices 9 all +0 -0 more false"},
 		},
 		"nothing is known yet": {&controlpb.Hello{}, want{}, nil},
@@ -187,7 +187,7 @@ func TestRevocationsInParts(t *testing.T) {
 
 func TestAcknowledgements(t *testing.T) {
 	config, revs, dev := controlpb.Ack_KIND_CONFIG, controlpb.Ack_KIND_REVOCATIONS, controlpb.Ack_KIND_DEVICES
-	w := want{&controlpb.Config{Revision: 7}, revocations(5, "a"), &table{rev: 9, devices: devices("d")}}
+	w := want{config: &controlpb.Config{Revision: 7}, revs: revocations(5, "a"), table: &table{rev: 9, devices: devices("d")}}
 	tests := map[string]struct {
 		ack     *controlpb.Ack
 		acked   revisions

@@ -2,10 +2,7 @@ package nodes
 
 import (
 	"context"
-	"slices"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -15,18 +12,24 @@ import (
 // plan is what every node should have: configurations, and the device table of
 // each cell. It never changes.
 type plan struct {
-	entry  *controlpb.Config
-	cores  map[mesh.CoreID]*controlpb.Config
+	asOf   int64             // moment of the store that the tables reflect
+	offers map[string]*offer // by group
+	seats  map[mesh.CoreID]seat
 	tables map[mesh.CellID]*table
-	served map[mesh.CoreID]mesh.CellID // cores that get their cell's table
+}
+
+// seat is a core's place in the plan.
+type seat struct {
+	cell   mesh.CellID
+	drain  bool
+	served bool // it gets its cell's table
 }
 
 // input is what a plan is worked out from.
 type input struct {
 	people
-	config mesh.Config
-	cores  map[mesh.CoreID]mesh.Core
-	own    []string // addresses of the mesh itself
+	cores    map[mesh.CoreID]mesh.Core
+	rollouts map[string]mesh.Rollout
 }
 
 // people is who is to be served where, all of it as of one moment.
@@ -77,18 +80,17 @@ func (p *plan) next(now time.Time, in input) *plan {
 		p = &plan{}
 	}
 	n := &plan{
-		entry:  keep(p.entry, entryConfig(in), in.rev),
-		cores:  map[mesh.CoreID]*controlpb.Config{},
+		asOf:   max(p.asOf, in.rev),
+		offers: map[string]*offer{},
+		seats:  map[mesh.CoreID]seat{},
 		tables: p.nextTables(now, in.people),
-		served: map[mesh.CoreID]mesh.CellID{},
+	}
+	for group, r := range in.rollouts {
+		n.offers[group] = newOffer(r)
 	}
 	for id, c := range in.cores {
-		if c.Revoked {
-			continue
-		}
-		n.cores[id] = keep(p.cores[id], coreConfig(in, c), in.rev)
-		if c.EverReady {
-			n.served[id] = c.Cell
+		if !c.Revoked {
+			n.seats[id] = seat{cell: c.Cell, drain: c.Drain, served: c.EverReady}
 		}
 	}
 	return n
@@ -100,46 +102,17 @@ func (p *plan) wants(id mesh.Identity) want {
 	case p == nil:
 		return want{}
 	case id.Role == mesh.RoleEntry:
-		return want{config: p.entry}
+		return want{config: p.offers[mesh.EntriesGroup].of(id.Node(), false)}
 	}
-	core := mesh.CoreID(id.ID)
-	w := want{config: p.cores[core]}
-	if cell, ok := p.served[core]; ok {
-		w.table = p.tables[cell]
+	at, ok := p.seats[mesh.CoreID(id.ID)]
+	if !ok {
+		return want{}
+	}
+	w := want{config: p.offers[string(at.cell)].of(id.Node(), at.drain), asOf: p.asOf}
+	if at.served {
+		w.table = p.tables[at.cell]
 	}
 	return w
-}
-
-// keep returns old when it says the same as c, otherwise c with a new revision.
-func keep(old, c *controlpb.Config, rev int64) *controlpb.Config {
-	c.Revision = old.GetRevision()
-	if old != nil && proto.Equal(old, c) {
-		return old
-	}
-	c.Revision = max(rev, old.GetRevision()+1)
-	return c
-}
-
-func entryConfig(in input) *controlpb.Config {
-	c := &controlpb.Config{StaleIfErrorNanos: int64(in.config.StaleIfError)}
-	for _, cell := range in.cells {
-		if cell.Value.State != mesh.CellRetired {
-			c.Suffixes = append(c.Suffixes, string(cell.Value.Suffix))
-		}
-	}
-	slices.Sort(c.Suffixes)
-	return c
-}
-
-func coreConfig(in input, c mesh.Core) *controlpb.Config {
-	cell := in.cells[c.Cell].Value
-	return &controlpb.Config{
-		CellId:          string(c.Cell),
-		CellSuffix:      string(cell.Suffix),
-		CellCertificate: string(cell.Certificate),
-		Drain:           c.Drain,
-		MeshAddresses:   in.own,
-	}
 }
 
 // nextTables works out what the cores of each cell are to know.

@@ -27,6 +27,21 @@ func (s *Service) wants(p identity.Peer) want {
 	return w
 }
 
+// catchUp has the planner read what a node has seen already of the tables, from
+// a server that was ahead of this one.
+func (s *Service) catchUp(rev int64) {
+	for {
+		old := s.ahead.Load()
+		if rev <= old {
+			return
+		}
+		if s.ahead.CompareAndSwap(old, rev) {
+			s.wakes.plan.nudge()
+			return
+		}
+	}
+}
+
 // planner works out what nodes should have.
 type planner struct {
 	s    *Service
@@ -39,16 +54,15 @@ type planner struct {
 func (p *planner) pass(ctx context.Context, full bool) (time.Time, error) {
 	s := p.s
 	seen := [3]store.Rev{s.view.members.Rev(), s.view.devices.Rev(), s.view.cells.Rev()}
-	if full || seen != p.seen {
+	if full || seen != p.seen || p.last.rev < s.ahead.Load() {
 		last, err := readPeople(ctx, s.Store)
 		if err != nil {
 			return time.Time{}, err
 		}
 		p.seen, p.last = seen, last
 	}
-	own := s.own.Load()
 	s.plan.Store(s.plan.Load().next(time.Now(), input{
-		people: p.last, config: s.config(), cores: s.view.cores.All(), own: own.forEgress(),
+		people: p.last, cores: s.view.cores.All(), rollouts: s.view.rollouts.All(),
 	}))
 	for _, se := range s.hub.all() {
 		nudge(se.wake)
@@ -76,7 +90,7 @@ func (s *Service) resolveOwn(ctx context.Context, _ bool) (time.Time, error) {
 	if old != nil && slices.Equal(old.all, next.all) {
 		next.all = old.all
 	} else {
-		s.wakes.plan.nudge()
+		s.wakes.rollout.nudge()
 		for _, se := range s.hub.all() {
 			nudge(se.poke)
 		}

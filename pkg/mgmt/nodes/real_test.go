@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/meshctl/meshctl/pkg/control"
 	"github.com/meshctl/meshctl/pkg/core"
@@ -15,6 +16,12 @@ import (
 
 // runCore runs a real core with a real phone-home.
 func (n *network) runCore(f *fake) *control.PhoneHome {
+	n.t.Helper()
+	return n.runCoreAt(f, 0, n.addr)
+}
+
+// runCoreAt is runCore with addresses of management, and the time between pings.
+func (n *network) runCoreAt(f *fake, ping time.Duration, addrs ...string) *control.PhoneHome {
 	n.t.Helper()
 	log := slog.New(slog.NewTextHandler(n.t.Output(), nil)).With("side", "core")
 	cfg := core.DefaultConfig()
@@ -32,10 +39,10 @@ func (n *network) runCore(f *fake) *control.PhoneHome {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	if err := state.SetAddresses([]string{n.addr}); err != nil {
+	if err := state.SetAddresses(addrs); err != nil {
 		n.t.Fatal(err)
 	}
-	home := &control.PhoneHome{Node: f.node, State: state, Revocations: revs, Role: srv, Version: "real", Log: log, Changed: srv.Changed()}
+	home := &control.PhoneHome{Node: f.node, State: state, Revocations: revs, Role: srv, Version: "real", Log: log, Changed: srv.Changed(), PingEvery: ping}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	f.hello.RelayPort = uint32(ln.Addr().(*net.TCPAddr).Port)

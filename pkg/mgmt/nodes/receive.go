@@ -71,7 +71,8 @@ func (s *Service) acknowledged(se *session, a *controlpb.Ack) error {
 		s.misbehaved(se.peer, err)
 		return err
 	}
-	if a.GetError() != "" {
+	// A canary's refusal is told of with what becomes of it.
+	if a.GetError() != "" && !(a.GetKind() == controlpb.Ack_KIND_CONFIG && s.tries(se.peer.Identity, a.GetRevision())) {
 		s.tell(mesh.Event{Type: mesh.EventConfigRefused, Severity: mesh.Warning, Object: se.node,
 			Cause:  fmt.Sprintf("revision %d is not in force there: %s", a.GetRevision(), cut(a.GetError(), 500)),
 			Advice: "the node goes on with what ran before; mend what it names, on its machine or in the configuration"})
@@ -79,6 +80,16 @@ func (s *Service) acknowledged(se *session, a *controlpb.Ack) error {
 	s.hub.changed(se.node)
 	s.wakes.flush.nudge()
 	return nil
+}
+
+// tries says whether the node was sent that configuration to try it out.
+func (s *Service) tries(id mesh.Identity, wire int64) bool {
+	for _, r := range s.view.rollouts.All() {
+		if r.Canary == id.Node() && r.Trial.Revision == groupRevision(wire) {
+			return true
+		}
+	}
+	return false
 }
 
 // reported keeps what a report says in memory: counters are no writes.

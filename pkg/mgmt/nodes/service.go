@@ -41,7 +41,6 @@ type Service struct {
 
 	// Made by Run before the first stream is let in.
 	times  Settings
-	begun  time.Time
 	view   *view
 	alive  *store.Alive
 	probes chan struct{} // slots for dial-backs
@@ -50,20 +49,28 @@ type Service struct {
 	revs atomic.Pointer[revset]
 	plan atomic.Pointer[plan]
 	own  atomic.Pointer[ownAddresses]
+	// ahead is the latest moment that the device table of a node reflects.
+	ahead atomic.Int64
 }
 
 // wakes are how loops are told that there is something to do.
-type wakes struct{ flush, judge, plan, routes, revoke, resolve, tell signal }
+type wakes struct {
+	flush, judge, plan, revoke, resolve, tell, moved signal // on every server
+	routes, absent, rollout                          signal // while it leads
+}
 
 func newWakes() wakes {
-	return wakes{newSignal(), newSignal(), newSignal(), newSignal(), newSignal(), newSignal(), newSignal()}
+	return wakes{
+		flush: newSignal(), judge: newSignal(), plan: newSignal(), revoke: newSignal(), resolve: newSignal(), tell: newSignal(), moved: newSignal(),
+		routes: newSignal(), absent: newSignal(), rollout: newSignal(),
+	}
 }
 
 // Run keeps every node told and the state of nodes true until ctx ends; then it
 // says goodbye to the nodes that are connected and waits for their streams. It
 // calls ready once it knows enough to serve the first stream.
 func (s *Service) Run(ctx context.Context, ready func()) error {
-	s.times, s.begun, s.wakes = s.Settings.withDefaults(), time.Now(), newWakes()
+	s.times, s.wakes = s.Settings.withDefaults(), newWakes()
 	s.view = newView(s.Store)
 	s.alive = &store.Alive{Store: s.Store, Server: s.Server}
 	s.probes = make(chan struct{}, probesAtOnce)
@@ -103,28 +110,29 @@ func (s *Service) prepare(ctx context.Context) error {
 
 func (s *Service) runLoops(ctx context.Context, g *errgroup.Group) {
 	plans := &planner{s: s}
-	routes := &router{s: s}
 	for _, l := range []loop{
 		{name: "revocations", pass: s.distribute, wake: s.wakes.revoke, every: s.times.Pass},
 		{name: "plan", pass: plans.pass, wake: s.wakes.plan, settle: 10 * time.Millisecond, every: s.times.Pass},
 		{name: "status", pass: s.flushStatus, wake: s.wakes.flush, settle: 10 * time.Millisecond, every: s.times.Seen},
 		{name: "cores", pass: s.judgeCores, wake: s.wakes.judge, settle: 10 * time.Millisecond, every: s.times.Pass},
-		{name: "routes", pass: routes.pass, wake: s.wakes.routes, settle: 10 * time.Millisecond, every: s.times.Pass},
+		{name: "moved", pass: s.letGo, wake: s.wakes.moved, settle: 10 * time.Millisecond, every: s.times.Pass},
 		{name: "addresses", pass: s.resolveOwn, wake: s.wakes.resolve, settle: time.Second, every: s.times.Pass},
 		{name: "events", pass: s.writeEvents, wake: s.wakes.tell, settle: 10 * time.Millisecond, every: s.times.Pass},
 	} {
 		l.log = s.Log
 		g.Go(func() error { l.run(ctx); return nil })
 	}
+	g.Go(func() error { return s.Store.Lead(ctx, office, s.Server, s.lead) })
 	w, v := s.wakes, s.view
 	for m, wake := range map[mirror][]signal{
 		v.revocations: {w.revoke},
-		v.members:     {w.plan, w.routes},
-		v.devices:     {w.plan, w.routes},
-		v.cells:       {w.plan, w.routes},
-		v.cores:       {w.plan, w.routes, w.judge},
-		v.status:      {w.routes},
-		v.config:      {w.plan, w.resolve},
+		v.members:     {w.plan},
+		v.devices:     {w.plan},
+		v.cells:       {w.plan},
+		v.cores:       {w.plan, w.judge},
+		v.status:      {w.moved},
+		v.config:      {w.resolve},
+		v.rollouts:    {w.plan},
 	} {
 		g.Go(func() error { follow(ctx, m, wake...); return nil })
 	}

@@ -126,7 +126,7 @@ func (se *session) status() mesh.NodeStatus {
 		Observed: se.observed, Version: se.hello.GetVersion(),
 		Instance: se.hello.GetInstance(), Boot: se.hello.GetBoot(), ClockOff: se.clockOff,
 		Streams: se.streams, Failure: se.out.failure(),
-		ConfigRev: se.out.acked.config, RevokedRev: se.out.acked.revs, DevicesRev: se.out.acked.devices,
+		ConfigRev: se.out.acked.config, RefusedRev: se.out.bad, RevokedRev: se.out.acked.revs, DevicesRev: se.out.acked.devices,
 	}
 }
 

@@ -67,12 +67,13 @@ func (t *table) snapshot() []*controlpb.Devices {
 	return parts
 }
 
-// since is what turns old into t, or a snapshot where that is shorter.
-func (t *table) since(old *table) []*controlpb.Devices {
+// since is what turns old, which the node has as of base, into t, or a snapshot
+// where that is shorter.
+func (t *table) since(old *table, base int64) []*controlpb.Devices {
 	if old == nil {
 		return t.snapshot()
 	}
-	d := &controlpb.Devices{Revision: t.rev, Base: old.rev}
+	d := &controlpb.Devices{Revision: t.rev, Base: base}
 	for _, id := range slices.Sorted(maps.Keys(t.devices)) {
 		if t.devices[id] != old.devices[id] {
 			d.Upserts = append(d.Upserts, t.devices[id])

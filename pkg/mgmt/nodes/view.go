@@ -21,6 +21,7 @@ type view struct {
 	status      *store.Mirror[string, mesh.NodeStatus]
 	routes      *store.Mirror[mesh.ServerName, mesh.Route]
 	targets     *store.Mirror[string, mesh.Target]
+	rollouts    *store.Mirror[string, mesh.Rollout]
 }
 
 func newView(s *store.Store) *view {
@@ -35,6 +36,7 @@ func newView(s *store.Store) *view {
 		status:      store.NewMirror(s.Status),
 		routes:      store.NewMirror(s.Routes),
 		targets:     store.NewMirror(s.Targets),
+		rollouts:    store.NewMirror(s.Rollouts),
 	}
 }
 
@@ -46,7 +48,7 @@ type mirror interface {
 }
 
 func (v *view) all() []mirror {
-	return []mirror{v.members, v.devices, v.cells, v.cores, v.entries, v.revocations, v.config, v.status, v.routes, v.targets}
+	return []mirror{v.members, v.devices, v.cells, v.cores, v.entries, v.revocations, v.config, v.status, v.routes, v.targets, v.rollouts}
 }
 
 // run follows the store until ctx ends.
