@@ -28,7 +28,7 @@ type entryConfig struct {
 	Proxies       entryProxies  `key:"proxies"`
 	Limits        entryLimits   `key:"limits"`
 	HelloTimeout  time.Duration `key:"hello-timeout" help:"time from accept to a complete ClientHello"`
-	LookupTimeout time.Duration `key:"lookup-timeout" help:"time for one question to a management server; there are two tries"`
+	LookupTimeout time.Duration `key:"lookup-timeout" help:"time for one question to one management server; another is asked before half of it has passed"`
 	Drain         entryDrain    `key:"drain"`
 	Log           logConfig     `key:"log"`
 

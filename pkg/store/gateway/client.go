@@ -82,7 +82,8 @@ func Dial(cfg Config) (*Client, error) {
 		memory: memory{most: cfg.Remember},
 		table:  table{known: map[string]*known{}, wake: make(chan struct{}, 1)},
 	}
-	c.servers.tls = cfg.Node.ClientTLS(mesh.Identity{Mesh: cfg.Node.Identity().Mesh, Role: mesh.RoleMgmt}, cfg.Revocations, "h2")
+	expect := mesh.Identity{Mesh: cfg.Node.Identity().Mesh, Role: mesh.RoleMgmt}
+	c.servers.creds = newRevocable(cfg.Node.ClientTLS(expect, cfg.Revocations, identity.ProtoGRPC), cfg.Revocations)
 	c.metrics = newMetrics(&c.servers)
 	if err := c.metrics.register(cfg.Metrics); err != nil {
 		return nil, fmt.Errorf("gateway: register metrics: %w", err)

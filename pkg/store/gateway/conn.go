@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"cmp"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -32,16 +31,16 @@ type server struct {
 // enforcement policy has to allow it.
 const KeepAlive = 15 * time.Second
 
-func dial(addr string, cfg *tls.Config) (*server, error) {
+func dial(addr string, creds revocable) (*server, error) {
 	c, err := clientv3.New(clientv3.Config{
 		Endpoints:            []string{"https://" + addr},
-		TLS:                  cfg.Clone(),
 		DialKeepAliveTime:    KeepAlive,
 		DialKeepAliveTimeout: 5 * time.Second,
 		MaxUnaryRetries:      1, // tries are counted here
 		Logger:               zap.NewNop(),
 		DialOptions: []grpc.DialOption{
 			grpc.WithNoProxy(),
+			grpc.WithTransportCredentials(creds.Clone()),
 			// A server that comes back is noticed within seconds.
 			grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.3, MaxDelay: 3 * time.Second},
@@ -59,7 +58,7 @@ func dial(addr string, cfg *tls.Config) (*server, error) {
 
 // servers are the ones there are now.
 type servers struct {
-	tls *tls.Config
+	creds revocable
 
 	mu    sync.Mutex // guards the rest
 	addrs []string
@@ -82,7 +81,7 @@ func (s *servers) update(addrs []string) (removed []string, err error) {
 			list = append(list, s.list[i])
 			continue
 		}
-		x, err := dial(a, s.tls)
+		x, err := dial(a, s.creds)
 		if err != nil {
 			errs = append(errs, err)
 			continue

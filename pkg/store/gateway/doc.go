@@ -11,6 +11,10 @@
 // was asked about. It remembers its last answer for each name and gives it
 // again, for a while, when no management server answers.
 //
+// Of several servers the nearest healthy one is asked first, and another beside
+// it once that has taken longer than usual. Each is probed when nobody has asked
+// it for two seconds, so that who is silent is known before a client comes.
+//
 //	entry ── Range routes/<name> (serializable) ──▶ Server ──▶ local etcd
 //	      ── on a miss: the same, linearizable ───▶ within a budget per entry
 //	      ── Txn of targets/<id>, if not watched ─▶

@@ -42,6 +42,7 @@ type mgmt struct {
 	etcd     *clientv3.Client
 	ca       *identitytest.Mesh
 	server   *gateway.Server
+	node     *identity.Node
 	addr     string
 	stop     func()
 	noLeader atomic.Bool
@@ -82,10 +83,10 @@ func (m *mgmt) start(t testing.TB, addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := m.ca.Node(t, mesh.RoleMgmt)
+	m.node = m.ca.Node(t, mesh.RoleMgmt)
 	policy := identity.Policy{Revocations: m.ca.Revocations(t), Accept: identity.MgmtPort().Accept}
 	g := grpc.NewServer(
-		grpc.Creds(credentials.NewTLS(node.ServerTLS(policy, identity.ProtoGRPC))),
+		grpc.Creds(credentials.NewTLS(m.node.ServerTLS(policy, identity.ProtoGRPC))),
 		grpc.UnknownServiceHandler(gateway.RefuseUnknown),
 		grpc.StreamInterceptor(func(srv any, st grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 			m.watches.Add(1)

@@ -226,6 +226,40 @@ func TestServersComeAndGo(t *testing.T) {
 	}
 }
 
+// A server that was revoked is left at once, although its connection was good.
+func TestARevokedServerIsLeft(t *testing.T) {
+	t.Parallel()
+	a := startMgmt(t)
+	b := startMgmtOn(t, a.ca, a.etcd)
+	core := mesh.NewCoreID()
+	a.putRoute(t, name, core)
+	revs := a.ca.Revocations(t)
+	reg := prometheus.NewRegistry()
+	c := a.client(t, func(cfg *gateway.Config) {
+		cfg.Addresses, cfg.Revocations = func() []string { return []string{a.addr, b.addr} }, revs
+		cfg.Metrics = reg
+	})
+	lookup(t, c, name)
+	eventually(t, "a watch", func() bool { return a.watches.Load()+b.watches.Load() > 0 })
+	bad, whole := a, b
+	if b.watches.Load() > 0 {
+		bad, whole = b, a
+	}
+	revoked := a.ca.Revoke(t, mesh.Revocation{Node: bad.node.Identity().Node()})
+	if err := revs.Apply(true, 0, 1, []mesh.SignedRevocation{revoked}); err != nil {
+		t.Fatal(err)
+	}
+	answered := func() float64 { return value(t, reg, "meshctl_gateway_answers_total", "answered", bad.addr) }
+	before := answered()
+	for range 20 {
+		lookup(t, c, name)
+	}
+	eventually(t, "the watch at the other server", func() bool { return bad.watches.Load() == 0 && whole.watches.Load() == 1 })
+	if n := answered() - before; n > 0 {
+		t.Errorf("the revoked server answered %v questions", n)
+	}
+}
+
 // D-07: the watch goes to another server when its own looks alive and delivers
 // nothing, and nothing that changed meanwhile is missed.
 func TestTheWatchLeavesAServerThatFails(t *testing.T) {
