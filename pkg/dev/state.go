@@ -54,8 +54,26 @@ func (s State) save(dir string) error {
 	return os.Rename(statePath(dir)+".new", statePath(dir))
 }
 
+// own refuses a folder that somebody else could have put there, as anybody can
+// below /tmp: its dev.json says which processes to stop.
+func own(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("dev: %w", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok || st.Uid != uint32(os.Getuid()) || info.Mode().Perm()&0o022 != 0 {
+		return mesh.WithHint(fmt.Errorf("dev: %s is not a folder that belongs to this user alone (%v): %w", dir, info.Mode(), mesh.ErrDenied),
+			"remove it, or choose another --dir")
+	}
+	return nil
+}
+
 // Load reads the state of the dev mesh in dir.
 func Load(dir string) (State, error) {
+	if err := own(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return State{}, err
+	}
 	data, err := os.ReadFile(statePath(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return State{}, mesh.WithHint(fmt.Errorf("dev: no dev mesh in %s: %w", dir, mesh.ErrNotFound), "start one with `meshctl dev up`")
@@ -75,6 +93,9 @@ func Load(dir string) (State, error) {
 func claim(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("dev: %w", err)
+	}
+	if err := own(dir); err != nil {
+		return nil, err
 	}
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
