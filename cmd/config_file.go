@@ -73,11 +73,9 @@ func walkKeys(file string, n *yaml.Node, prefix string, known map[string]bool, l
 		leaf, ok := known[key]
 		switch {
 		case !ok:
-			near := "no known key is near"
-			if like := mesh.Nearest(key, slices.Collect(maps.Keys(known))); len(like) > 0 {
-				near = fmt.Sprintf("did you mean %q?", like[0])
-			}
-			errs = append(errs, fmt.Errorf("configuration: %s:%d: unknown key %q, %s: %w", file, k.Line, mesh.Quotable(key), near, mesh.ErrInvalid))
+			errs = append(errs, fmt.Errorf("configuration: %s:%d: unknown key %q, %s: %w", file, k.Line, mesh.Quotable(key), meant(key, known), mesh.ErrInvalid))
+		case leaf && val.Tag == "!!null":
+			errs = append(errs, fmt.Errorf("configuration: %s:%d: key %q has no value: %w", file, k.Line, key, mesh.ErrInvalid))
 		case leaf:
 			lines[key] = k.Line
 		default:
@@ -85,4 +83,27 @@ func walkKeys(file string, n *yaml.Node, prefix string, known map[string]bool, l
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// meant says which key is like the unknown one: by spelling, or because it
+// begins alike.
+func meant(key string, known map[string]bool) string {
+	names := slices.Sorted(maps.Keys(known))
+	if like := mesh.Nearest(key, names); len(like) > 0 {
+		return fmt.Sprintf("did you mean %q?", like[0])
+	}
+	best, most := "", 2
+	for _, name := range names {
+		n := 0
+		for n < min(len(name), len(key)) && name[n] == key[n] {
+			n++
+		}
+		if n > most {
+			best, most = name, n
+		}
+	}
+	if best == "" {
+		return "no known key is near"
+	}
+	return fmt.Sprintf("did you mean %q?", best)
 }
