@@ -84,6 +84,22 @@ func TestCoreConfiguration(t *testing.T) {
 	}
 }
 
+// A node that stays connected learns where the servers are now, once.
+func TestAddressesOfServersThatChange(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, quick())
+	f := n.addCore("c")
+	l := f.greet()
+	want := []string{"127.0.0.1:8443", "127.0.0.1:8444"}
+	n.change(func(tx *store.Tx) error {
+		return store.Update(tx, n.store.Config, store.ConfigKey, func(c *mesh.Config) error { c.MgmtAddresses = want; return nil })
+	})
+	if got := until(l, (*controlpb.MgmtMessage).GetAddresses); !slices.Equal(got.GetMgmt(), want) {
+		t.Errorf("addresses %v, want %v", got.GetMgmt(), want)
+	}
+	never(t, "the same addresses again", func() bool { return len(l.in) > 0 && (<-l.in).GetAddresses() != nil })
+}
+
 func TestCellCertificate(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, quick())

@@ -151,7 +151,9 @@ func (s *Service) dismiss(se *session) {
 
 // send says welcome, then whatever the node lacks, until the stream ends.
 func (s *Service) send(ctx context.Context, st stream, se *session) error {
-	if err := st.Send(s.welcome(se)); err != nil {
+	w := s.welcome(se)
+	se.welcomed(w.GetWelcome().GetMgmtAddresses())
+	if err := st.Send(w); err != nil {
 		return err
 	}
 	for {

@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
@@ -17,7 +18,8 @@ type want struct {
 	config *controlpb.Config
 	revs   *revset
 	table  *table
-	asOf   int64 // moment of the store that the table reflects, its own revision at least
+	asOf   int64    // moment of the store that the table reflects, its own revision at least
+	mgmt   []string // addresses of the servers
 }
 
 // outbox decides what a stream sends next, by comparing what its node should
@@ -26,6 +28,8 @@ type outbox struct {
 	config, revRev, devRev int64   // sent last; before that, what hello named
 	revs                   *revset // sent last on this stream, nil before
 	table                  *table
+
+	mgmt []string // sent last, in the welcome at first
 
 	answers  []*controlpb.MgmtMessage
 	revParts []*controlpb.Revocations // rest of what is being sent
@@ -84,6 +88,10 @@ func (o *outbox) next(w want) *controlpb.MgmtMessage {
 		m := o.answers[0]
 		o.answers = o.answers[1:]
 		return m
+	}
+	if len(w.mgmt) > 0 && !slices.Equal(w.mgmt, o.mgmt) {
+		o.mgmt = w.mgmt
+		return &controlpb.MgmtMessage{Body: &controlpb.MgmtMessage_Addresses{Addresses: &controlpb.Addresses{Mgmt: w.mgmt}}}
 	}
 	if w.config != nil && w.config.GetRevision() != o.config {
 		o.config = w.config.GetRevision()

@@ -24,6 +24,7 @@ func (s *Service) config() mesh.Config {
 func (s *Service) wants(p identity.Peer) want {
 	w := s.plan.Load().wants(p.Identity)
 	w.revs = s.revs.Load()
+	w.mgmt = s.config().MgmtAddresses
 	return w
 }
 

@@ -131,7 +131,7 @@ func (s *Service) runLoops(ctx context.Context, g *errgroup.Group) {
 		v.cells:       {w.plan},
 		v.cores:       {w.plan, w.judge},
 		v.status:      {w.moved},
-		v.config:      {w.resolve},
+		v.config:      {w.resolve, w.plan},
 		v.rollouts:    {w.plan},
 	} {
 		g.Go(func() error { follow(ctx, m, wake...); return nil })

@@ -81,6 +81,13 @@ func (se *session) next(w want) (m *controlpb.MgmtMessage, last bool) {
 	return se.out.next(w), false
 }
 
+// welcomed notes which addresses of servers the node was told.
+func (se *session) welcomed(mgmt []string) {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	se.out.mgmt = mgmt
+}
+
 // answer queues one message.
 func (se *session) answer(m *controlpb.MgmtMessage) error {
 	se.mu.Lock()
