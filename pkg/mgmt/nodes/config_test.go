@@ -143,10 +143,20 @@ func TestUsageAddsUp(t *testing.T) {
 	n := newNetwork(t, quick())
 	f := n.addCore("c")
 	l := f.greet()
-	id := mesh.NewDeviceID()
+	id, elsewhere := n.addDevice("laptop").ID, mesh.Device{ID: mesh.NewDeviceID(), Name: "other", Member: n.member.ID, State: mesh.DeviceActive}
+	n.change(func(tx *store.Tx) error {
+		other := mesh.Cell{ID: mesh.NewCellID(), Name: "b", Suffix: "b.example.net", State: mesh.CellActive}
+		elsewhere.Assigned.Cell = other.ID
+		if err := store.Create(tx, n.store.Cells, other.ID, other); err != nil {
+			return err
+		}
+		return store.Create(tx, n.store.Devices, elsewhere.ID, elsewhere)
+	})
+	eventually(t, "core and devices are known", func() bool { return len(n.svc.view.devices.All()) == 2 && len(n.svc.view.cores.All()) == 1 })
 	for range 2 {
 		l.send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{Streams: 7, Usage: []*controlpb.DeviceUsage{
 			{Device: string(id), Up: 1, Down: 10, Connections: 1}, {Device: string(id), Up: -5, Down: 1<<63 - 1}, {Device: "nonsense", Up: 1},
+			{Device: string(elsewhere.ID), Up: 1}, {Device: string(mesh.NewDeviceID()), Up: 1}, // not for this core to say
 		}}}})
 	}
 	eventually(t, "usage", func() bool {

@@ -17,20 +17,29 @@ const actor mesh.Actor = "system:nodes"
 
 // judgeCores is one pass that brings the stored state of every core whose stream
 // is here to what is observed. The leader judges those that are nowhere.
-func (s *Service) judgeCores(ctx context.Context, _ bool) (time.Time, error) {
+func (s *Service) judgeCores(ctx context.Context, full bool) (time.Time, error) {
+	if full {
+		s.pace.forget()
+	}
+	var again time.Time
 	var errs []error
 	for id, c := range s.view.cores.All() {
 		se := s.hub.get(nodeOf(mesh.RoleCore, string(id)))
 		if se == nil {
 			continue
 		}
-		o := observe(se)
-		if !reflect.DeepEqual(o.decide(c, time.Now(), s.times.Lost), c) {
-			errs = append(errs, s.writeCore(ctx, id, func(*store.Tx) (observation, error) { return o, nil }))
+		o, now := observe(se), time.Now()
+		if reflect.DeepEqual(o.decide(c, now, s.times.Lost), c) {
+			continue
 		}
+		if later := s.pace.wait(se.node, now); later != 0 {
+			again = sooner(again, now.Add(later))
+			continue
+		}
+		errs = append(errs, s.writeCore(ctx, id, func(*store.Tx) (observation, error) { return o, nil }))
 	}
 	errs = append(errs, s.noteVersions(ctx))
-	return time.Time{}, errors.Join(errs...)
+	return again, errors.Join(errs...)
 }
 
 // noteVersions keeps what entries' objects say of their version.
@@ -38,7 +47,7 @@ func (s *Service) noteVersions(ctx context.Context) error {
 	var errs []error
 	for id, e := range s.view.entries.All() {
 		se := s.hub.get(nodeOf(mesh.RoleEntry, string(id)))
-		if se == nil || se.hello.GetVersion() == e.Version {
+		if se == nil || se.hello.GetVersion() == e.Version || s.pace.wait(se.node, time.Now()) != 0 {
 			continue
 		}
 		_, err := s.Store.Change(ctx, store.By{Actor: actor}, "entry version", func(tx *store.Tx) error {

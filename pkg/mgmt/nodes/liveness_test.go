@@ -161,6 +161,43 @@ func TestStoreAway(t *testing.T) {
 	eventually(t, "written later", func() bool { return n.status(comes).Connected })
 }
 
+// A node that changes itself all the time must not push everybody else's changes
+// out of the audit records, which are kept by number.
+func TestARestlessNodeFillsNoAudit(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, quick(), loopback...)
+	core, entry := n.addCore("c"), n.addEntry("e")
+	for i := range 3 * paceBurst {
+		for _, f := range []*fake{core, entry} {
+			f.hello.Boot, f.hello.Version = int64(i), fmt.Sprint("v", i)
+			l := f.greet()
+			eventually(t, "the loop has seen it", func() bool {
+				c := n.core(core)
+				e, err := n.store.Entries.Get(t.Context(), mesh.EntryID(entry.id.ID))
+				seen := c.Version
+				if f == entry {
+					seen = e.Value.Version
+				}
+				return err == nil && (seen == f.hello.Version || i >= paceBurst)
+			})
+			l.hangUp()
+		}
+	}
+	records, _, err := n.store.Audit.Page(t.Context(), "", 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := 0
+	for _, r := range records {
+		if r.Value.Actor == actor {
+			by++
+		}
+	}
+	if by < paceBurst || by > 2*paceBurst {
+		t.Errorf("%d audit records of what two nodes did, at most %d may be", by, 2*paceBurst)
+	}
+}
+
 func TestTeller(t *testing.T) {
 	tell := teller{wake: newSignal()}
 	now := time.Now()

@@ -235,3 +235,26 @@ func TestOutboxIsBounded(t *testing.T) {
 		t.Errorf("answer beyond the bound = %v, want ErrUnavailable", err)
 	}
 }
+
+// What a node acknowledges over and over changes nothing.
+func TestAcknowledgementsThatChangeNothing(t *testing.T) {
+	se := &session{wake: make(chan struct{}, 1), out: outbox{config: 7, revRev: 7}}
+	const config = controlpb.Ack_KIND_CONFIG
+	for i, tt := range []struct {
+		ack     *controlpb.Ack
+		changed bool
+	}{
+		{&controlpb.Ack{Kind: config, Revision: 6}, true},
+		{&controlpb.Ack{Kind: config, Revision: 6}, false},
+		{&controlpb.Ack{Kind: config, Revision: 7}, true},
+		{&controlpb.Ack{Kind: controlpb.Ack_KIND_REVOCATIONS, Revision: 7}, true},
+		{&controlpb.Ack{Kind: controlpb.Ack_KIND_REVOCATIONS, Revision: 7}, false},
+		{&controlpb.Ack{Kind: config, Revision: 7, Error: "no"}, true},
+		{&controlpb.Ack{Kind: config, Revision: 7, Error: "no"}, false},
+		{&controlpb.Ack{Kind: config, Revision: 7}, true},
+	} {
+		if _, changed, err := se.ack(tt.ack); changed != tt.changed || err != nil {
+			t.Errorf("acknowledgement %d: changed %v, %v; want %v", i, changed, err, tt.changed)
+		}
+	}
+}

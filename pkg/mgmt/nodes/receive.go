@@ -63,7 +63,7 @@ func kindOf(m *controlpb.NodeMessage) string {
 }
 
 func (s *Service) acknowledged(se *session, a *controlpb.Ack) error {
-	again, err := se.ack(a)
+	again, changed, err := se.ack(a)
 	if err == nil && again && !se.resend.Allow() {
 		err = fmt.Errorf("nodes: %s asks to be sent everything anew too often: %w", se.node, mesh.ErrUnavailable)
 	}
@@ -77,8 +77,11 @@ func (s *Service) acknowledged(se *session, a *controlpb.Ack) error {
 			Cause:  fmt.Sprintf("revision %d is not in force there: %s", a.GetRevision(), cut(a.GetError(), 500)),
 			Advice: "the node goes on with what ran before; mend what it names, on its machine or in the configuration"})
 	}
-	s.hub.changed(se.node)
-	s.wakes.flush.nudge()
+	// What is not written now is with the next full pass.
+	if changed && se.writes.Allow() {
+		s.hub.changed(se.node)
+		s.wakes.flush.nudge()
+	}
 	return nil
 }
 
@@ -97,7 +100,7 @@ func (s *Service) reported(se *session, r *controlpb.Report) {
 	se.mu.Lock()
 	se.streams = max(0, r.GetStreams())
 	se.mu.Unlock()
-	s.usage.add(r.GetUsage(), time.Now())
+	s.usage.add(r.GetUsage(), s.mayServe(se.peer), time.Now())
 	for _, d := range r.GetDials() {
 		if d.GetFailed() > 0 && d.GetSucceeded() == 0 {
 			s.suspect(mesh.CoreID(d.GetCore()))

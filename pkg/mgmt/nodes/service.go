@@ -38,6 +38,7 @@ type Service struct {
 	hub    hub
 	teller teller
 	usage  usage
+	pace   pace // of the loop "cores"
 
 	// Made by Run before the first stream is let in.
 	times  Settings

@@ -31,6 +31,7 @@ type session struct {
 
 	rate   *rate.Limiter // of messages
 	resend *rate.Limiter // of requests to be sent everything anew
+	writes *rate.Limiter // of acknowledgements that are written at once
 	cell   *rate.Limiter // of requests for a cell's certificate
 
 	mu      sync.Mutex // guards what follows
@@ -55,11 +56,14 @@ func newSession(p identity.Peer, observed netip.AddrPort, h *controlpb.Hello, se
 		wake:     make(chan struct{}, 1),
 		poke:     make(chan struct{}, 1),
 		ready:    make(chan []byte, 1),
-		rate:     rate.NewLimiter(200, 1000),
-		resend:   rate.NewLimiter(rate.Every(10*time.Second), 10),
-		cell:     rate.NewLimiter(rate.Every(time.Minute), 3),
-		out:      newOutbox(h, epoch),
-		heard:    now,
+
+		rate:   rate.NewLimiter(200, 1000),
+		resend: rate.NewLimiter(rate.Every(10*time.Second), 10),
+		writes: rate.NewLimiter(5, 1000),
+		cell:   rate.NewLimiter(rate.Every(time.Minute), 3),
+
+		out:   newOutbox(h, epoch),
+		heard: now,
 	}
 }
 
@@ -116,12 +120,15 @@ func (se *session) silent(now time.Time) time.Duration {
 	return now.Sub(se.heard)
 }
 
-// ack takes an acknowledgement; see outbox.ack.
-func (se *session) ack(a *controlpb.Ack) (again bool, err error) {
+// ack takes an acknowledgement, see outbox.ack, and says whether it changed what
+// is known of the node.
+func (se *session) ack(a *controlpb.Ack) (again, changed bool, err error) {
 	se.mu.Lock()
 	defer se.mu.Unlock()
 	defer nudge(se.wake)
-	return se.out.ack(a)
+	acked, faults := se.out.acked, se.out.faults
+	again, err = se.out.ack(a)
+	return again, se.out.acked != acked || se.out.faults != faults, err
 }
 
 // status is what is known of the node now.

@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
+	"github.com/meshctl/meshctl/pkg/identity"
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
-
-// maxUsage bounds the devices that are counted at once.
-const maxUsage = 100_000
 
 // Usage is what devices have moved since this server started, as their cores
 // reported it.
@@ -27,18 +25,19 @@ type usage struct {
 	devices map[mesh.DeviceID]Usage
 }
 
-func (u *usage) add(list []*controlpb.DeviceUsage, now time.Time) {
+// add counts the devices that may have been served where the report is from.
+func (u *usage) add(list []*controlpb.DeviceUsage, may func(mesh.DeviceID) bool, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.devices == nil {
 		u.devices = map[mesh.DeviceID]Usage{}
 	}
 	for _, d := range list {
-		id, err := mesh.ParseDeviceID(d.GetDevice())
-		t, known := u.devices[id]
-		if err != nil || !known && len(u.devices) >= maxUsage {
+		id := mesh.DeviceID(d.GetDevice())
+		if !may(id) {
 			continue
 		}
+		t := u.devices[id]
 		u.devices[id] = Usage{
 			Up:          sum(t.Up, d.GetUp()),
 			Down:        sum(t.Down, d.GetDown()),
@@ -57,6 +56,16 @@ func sum(total, more int64) int64 {
 		return math.MaxInt64
 	}
 	return total + more
+}
+
+// mayServe returns which devices a core may have served: those of its cell. A
+// core must not count for the devices of others.
+func (s *Service) mayServe(p identity.Peer) func(mesh.DeviceID) bool {
+	core, _ := s.view.cores.Get(mesh.CoreID(p.ID))
+	return func(id mesh.DeviceID) bool {
+		d, ok := s.view.devices.Get(id)
+		return ok && d.Assigned.Cell == core.Cell
+	}
 }
 
 // Usage returns what each device has moved since the server started.
