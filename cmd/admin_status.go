@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -61,8 +62,20 @@ func meshFields(v admin.Status, now time.Time) []field {
 		{"Cores", coreStates(v.Cores)},
 		{"Entries online", fmt.Sprintf("%d of %d", v.EntriesOnline, v.Entries)},
 		{"Routes", count(v.Routes)},
+		{"On trial", onTrial(v.Rollouts)},
 		{"Database", databaseUse(v.Server.Etcd)},
 	}
+}
+
+// onTrial says which node tries which configuration first.
+func onTrial(all []admin.RolloutView) string {
+	var out []string
+	for _, r := range all {
+		if r.Trial.Revision != 0 {
+			out = append(out, fmt.Sprintf("configuration %d of the %s, by %s", r.Trial.Revision, r.GroupName, cmp.Or(r.Canary, "the next that connects")))
+		}
+	}
+	return strings.Join(out, "; ")
 }
 
 func databaseUse(e admin.EtcdStatus) string {

@@ -280,7 +280,14 @@ type Status struct {
 	Cores           map[string]int `json:"cores"` // by state
 	EntriesOnline   int            `json:"entriesOnline"`
 	Entries         int            `json:"entries"`
+	Rollouts        []RolloutView  `json:"rollouts,omitzero"` // that not all nodes run
 	Warnings        []string       `json:"warnings,omitzero"`
+}
+
+// RolloutView is a configuration on its way to a group of nodes.
+type RolloutView struct {
+	mesh.Rollout
+	GroupName string `json:"groupName"`
 }
 
 // ServerStatus is one management server. Parts that could not be read are zero

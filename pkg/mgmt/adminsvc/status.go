@@ -64,10 +64,14 @@ func (s *Service) statusGet(ctx context.Context, _ admin.None) (admin.Status, er
 			st.EntriesOnline++
 		}
 	}
+	if st.Rollouts, err = s.rollouts(ctx, u.cells); err != nil {
+		return st, err
+	}
 	st.Warnings = slices.Concat(
 		s.serverWarnings(st, cfg),
 		s.coreWarnings(u, known, cfg),
 		s.entryWarnings(st, entries, known, cfg),
+		rolloutWarnings(st.Rollouts),
 	)
 	return st, nil
 }
