@@ -12,7 +12,7 @@ HAVECC := $(shell command -v $(CC) 2>/dev/null || command -v gcc 2>/dev/null)
 TOOL   := go tool -modfile=tools.mod
 FUZZTIME ?= 20s
 
-.PHONY: help build demo test lint fix fuzz bench docs generate vuln clean
+.PHONY: help build demo test lint fix fuzz bench docs licenses generate vuln clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,13 +32,14 @@ else
 	CGO_ENABLED=1 go test -race -count=1 -shuffle=on -p 2 ./...
 endif
 
-lint: ## gofmt, vet, go fix, staticcheck, tidy modules, current documents
+lint: ## gofmt, vet, go fix, staticcheck, tidy modules, current documents and licences
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: gofmt these files, or: make fix'; exit 1; }
 	go vet ./...
 	@test -z "$$(go fix -diff ./... 2>&1)" || { go fix -diff ./...; echo 'make lint: or: make fix'; exit 1; }
 	$(TOOL) staticcheck ./...
 	go mod tidy -diff
 	go run . docs --check docs/cli
+	go run ./internal/licenses -check docs/third-party-licenses.md
 
 fix: ## repair what lint can repair
 	gofmt -w .
@@ -58,6 +59,9 @@ bench: build ## benchmarks of the parts, then the whole path beside a peer
 
 docs: ## generate the CLI reference
 	go run . docs docs/cli
+
+licenses: ## list the licences of what is linked, and refuse what may not be
+	go run ./internal/licenses docs/third-party-licenses.md
 
 generate: ## generate the protobuf code (needs protoc, Debian package protobuf-compiler)
 	mkdir -p bin
