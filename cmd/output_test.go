@@ -2,7 +2,9 @@ package cmd
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,5 +90,17 @@ func TestFollowPrintsEachEventOnce(t *testing.T) {
 	}
 	if want := now.Add(-lateness); !f.since.Equal(want) {
 		t.Errorf("goes on since %v, want %v", f.since, want)
+	}
+}
+
+// What comes from elsewhere must not steer the terminal, in errors neither.
+func TestErrorsDoNotSteerTheTerminal(t *testing.T) {
+	var stderr bytes.Buffer
+	err := mesh.WithHint(fmt.Errorf("admin: core \x1b]0;owned\x07 is gone: %w", mesh.ErrNotFound), "see \x1b[2J\u202e")
+	if code := report(&stderr, err); code != exitFailure {
+		t.Errorf("exit code %d", code)
+	}
+	if out := stderr.String(); strings.ContainsAny(out, "\x1b\x07\u202e") || strings.Count(out, "\n") != 2 {
+		t.Errorf("printed %q", out)
 	}
 }

@@ -139,10 +139,10 @@ func report(stderr io.Writer, err error) int {
 		if !strings.HasPrefix(line, " ") {                                                     // what is indented belongs to the line above
 			line = "error: " + line
 		}
-		fmt.Fprintln(stderr, line)
+		fmt.Fprintln(stderr, clean(line)) // servers quote what nodes and people wrote
 	}
 	if h := hintOf(err); h != "" {
-		fmt.Fprintf(stderr, "hint: %s\n", h)
+		fmt.Fprintf(stderr, "hint: %s\n", clean(h))
 	}
 	return exitCode(err)
 }
