@@ -17,9 +17,8 @@ const (
 	warnCA   = 90 * 24 * time.Hour
 )
 
-// ends tells of certificates near their end: this server's, and of each node
-// the one that ends last, which it should have renewed long ago.
-func (k *keeper) ends(ctx context.Context) error {
+// ownEnds tells of this server's certificates near their end.
+func (k *keeper) ownEnds(ctx context.Context) error {
 	now := k.now()
 	for _, c := range k.own() {
 		if c.Ends.Sub(now) > warnCA || c.What == certNode {
@@ -30,6 +29,13 @@ func (k *keeper) ends(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// nodeEnds tells of nodes whose last certificate is near its end: they should
+// have renewed it long ago.
+func (k *keeper) nodeEnds(ctx context.Context) error {
+	now := k.now()
 	certs, _, err := k.store.Certs.List(ctx)
 	if err != nil {
 		return err

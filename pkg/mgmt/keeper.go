@@ -29,10 +29,12 @@ const (
 )
 
 // keeper does the housekeeping: it trims what grows, and tells of ends that
-// come near. Every step may be done by several servers, or twice.
+// come near. What concerns the mesh is done by one server, which leads in that;
+// what concerns its own database and certificates by each.
 type keeper struct {
-	store *store.Store
-	etcd  *etcdPart
+	store  *store.Store
+	server mesh.ServerID
+	etcd   *etcdPart
 	// own are the ends of this server's certificates.
 	own func() []admin.CertEnd
 	log *slog.Logger
@@ -40,6 +42,33 @@ type keeper struct {
 }
 
 func (k *keeper) run(ctx context.Context) error {
+	return together(ctx, k.keepOwn, func(ctx context.Context) error {
+		return k.store.Lead(ctx, "keeper", k.server, k.keepMesh)
+	})
+}
+
+// keepOwn looks after this server.
+func (k *keeper) keepOwn(ctx context.Context) error {
+	return eachTick(ctx, func(n int) {
+		k.step(ctx, "quota", k.quota)
+		if n%keepEach == 0 {
+			k.step(ctx, "ends", k.ownEnds)
+		}
+	})
+}
+
+// keepMesh looks after what all servers share.
+func (k *keeper) keepMesh(ctx context.Context) error {
+	return eachTick(ctx, func(n int) {
+		if n%keepEach == 0 {
+			k.step(ctx, "trim", k.trim)
+			k.step(ctx, "ends", k.nodeEnds)
+		}
+	})
+}
+
+// eachTick calls f every minute until ctx ends, with how often it did before.
+func eachTick(ctx context.Context, f func(n int)) error {
 	tick := time.NewTicker(keepTick)
 	defer tick.Stop()
 	for n := 0; ; n++ {
@@ -47,11 +76,7 @@ func (k *keeper) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-		}
-		k.step(ctx, "quota", k.quota)
-		if n%keepEach == 0 {
-			k.step(ctx, "trim", k.trim)
-			k.step(ctx, "ends", k.ends)
+			f(n)
 		}
 	}
 }
