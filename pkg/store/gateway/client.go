@@ -136,7 +136,7 @@ func (c *Client) lookUp(ctx context.Context, name mesh.ServerName) (result, erro
 	var found map[string]mesh.Target
 	if err == nil {
 		c.memory.put(name, a)
-		found, err = c.targets(ctx, a.route)
+		found, err = c.targets(ctx, a)
 	}
 	switch {
 	case errors.Is(err, mesh.ErrUnavailable):

@@ -69,11 +69,11 @@ func (c *Client) reread(ctx context.Context, name mesh.ServerName, revision int6
 }
 
 // targets returns those of a route's hops: watched ones as they are known, the
-// others as a server has them.
-func (c *Client) targets(ctx context.Context, r mesh.Route) (map[string]mesh.Target, error) {
-	found, others := c.table.current(hopIDs(r))
+// others as a server has them that is as new as the route.
+func (c *Client) targets(ctx context.Context, a answer) (map[string]mesh.Target, error) {
+	found, others := c.table.current(hopIDs(a.route))
 	for ids := range slices.Chunk(others, MaxTxnReads) {
-		if err := c.fetch(ctx, ids, true, found); err != nil {
+		if err := c.fetch(ctx, ids, a.revision, true, found); err != nil {
 			return nil, err
 		}
 	}
@@ -81,18 +81,18 @@ func (c *Client) targets(ctx context.Context, r mesh.Route) (map[string]mesh.Tar
 }
 
 // fetch reads targets in one transaction, tells the table and adds those that
-// exist to found.
-func (c *Client) fetch(ctx context.Context, ids []string, asked bool, found map[string]mesh.Target) error {
-	txn := &pb.TxnRequest{}
-	for _, id := range ids {
-		read := &pb.RangeRequest{Key: []byte(TargetKey(id)), Serializable: true}
-		txn.Success = append(txn.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: read}})
-	}
-	r, err := ask(ctx, c, question[*pb.TxnResponse]{ask: func(ctx context.Context, s *server, trailer *metadata.MD) (*pb.TxnResponse, error) {
-		return s.kv.Txn(ctx, txn, grpc.Trailer(trailer))
-	}})
+// exist to found. A server that is behind least may lack one, since the route may
+// come from another: then the whole cluster is asked, and if it does not answer,
+// what there is has to do.
+func (c *Client) fetch(ctx context.Context, ids []string, least int64, asked bool, found map[string]mesh.Target) error {
+	r, err := ask(ctx, c, readTargets(ids, true))
 	if err != nil {
 		return err
+	}
+	if r.GetHeader().GetRevision() < least {
+		if newer, err := ask(ctx, c, readTargets(ids, false)); err == nil {
+			r = newer
+		}
 	}
 	if len(r.Responses) != len(ids) {
 		return fmt.Errorf("gateway: read targets: %w", errors.New("the server answered another question"))
@@ -111,4 +111,15 @@ func (c *Client) fetch(ctx context.Context, ids []string, asked bool, found map[
 		found[id] = t
 	}
 	return nil
+}
+
+func readTargets(ids []string, serializable bool) question[*pb.TxnResponse] {
+	txn := &pb.TxnRequest{}
+	for _, id := range ids {
+		read := &pb.RangeRequest{Key: []byte(TargetKey(id)), Serializable: serializable}
+		txn.Success = append(txn.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: read}})
+	}
+	return question[*pb.TxnResponse]{quorum: !serializable, ask: func(ctx context.Context, s *server, trailer *metadata.MD) (*pb.TxnResponse, error) {
+		return s.kv.Txn(ctx, txn, grpc.Trailer(trailer))
+	}}
 }

@@ -68,7 +68,7 @@ func (c *Client) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	for ids := range slices.Chunk(c.table.wanted(c.idle()), MaxTxnReads) {
-		if err := c.fetch(ctx, ids, false, map[string]mesh.Target{}); err != nil {
+		if err := c.fetch(ctx, ids, 0, false, map[string]mesh.Target{}); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -24,12 +25,25 @@ import (
 	"github.com/meshctl/meshctl/pkg/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// Members of a cluster leave connections between them open for some seconds,
+// when they are closed. Nothing else here speaks HTTP/1.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop"),
+		goleak.IgnoreAnyFunction("net/http.(*conn).serve"),
+		goleak.IgnoreAnyFunction("net/http.(*connReader).backgroundRead"))
+}
 
 // startEtcd runs one member and returns a client that may do everything.
 func startEtcd(t testing.TB) *clientv3.Client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{storetest.Etcd(t)}, Logger: zap.NewNop()})
+	return etcdAt(t, storetest.Etcd(t))
+}
+
+func etcdAt(t testing.TB, addr string) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,6 +60,7 @@ type mgmt struct {
 	addr     string
 	stop     func()
 	noLeader atomic.Bool
+	behind   atomic.Bool  // transactions read an old state, unless a quorum is asked
 	watches  atomic.Int64 // streams that are open
 }
 
@@ -88,6 +103,7 @@ func (m *mgmt) start(t testing.TB, addr string) {
 	g := grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(m.node.ServerTLS(policy, identity.ProtoGRPC))),
 		grpc.UnknownServiceHandler(gateway.RefuseUnknown),
+		grpc.UnaryInterceptor(m.lag),
 		grpc.StreamInterceptor(func(srv any, st grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 			m.watches.Add(1)
 			defer m.watches.Add(-1)
@@ -107,6 +123,21 @@ func (m *mgmt) start(t testing.TB, addr string) {
 		}
 	}
 	t.Cleanup(m.stop)
+}
+
+// lag makes answers what a member that is behind would say.
+func (m *mgmt) lag(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	resp, err := next(ctx, req)
+	txn, ok := req.(*pb.TxnRequest)
+	if err != nil || !ok || !m.behind.Load() || !txn.Success[0].GetRequestRange().Serializable {
+		return resp, err
+	}
+	old := resp.(*pb.TxnResponse)
+	old.Header.Revision = 1
+	for _, r := range old.Responses {
+		r.GetResponseRange().Kvs = nil
+	}
+	return old, nil
 }
 
 func peerID(ctx context.Context) string {

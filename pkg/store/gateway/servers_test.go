@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -161,6 +162,20 @@ func TestAnAnswerWithoutALeaderIsTheLastResort(t *testing.T) {
 	lookup(t, c, name)
 }
 
+// A route may come from one server and its targets from another that has yet to
+// learn of them.
+func TestTargetsAreAsNewAsTheRoute(t *testing.T) {
+	t.Parallel()
+	m := startMgmt(t)
+	core := mesh.NewCoreID()
+	m.putTarget(t, core, mesh.CoreReady)
+	m.putRoute(t, name, core)
+	m.behind.Store(true)
+	if _, targets := lookup(t, m.client(t), name); len(targets) != 1 || targets[0].ID != string(core) {
+		t.Errorf("targets %+v, want that of %s", targets, core)
+	}
+}
+
 // With every server down the breaker knows before a client comes: the first
 // connection to a known name costs no try time.
 func TestTheFirstLookupAfterAllServersDiedCostsNothing(t *testing.T) {
@@ -308,5 +323,58 @@ func TestTheWatchLeavesAServerThatFails(t *testing.T) {
 				t.Errorf("moved after %v, want within 10 s", took)
 			}
 		})
+	}
+}
+
+// Three members of a real cluster: the one with the leader dies, then another.
+// The last one goes on answering although it has no leader; watches and what
+// needs a quorum wait.
+func TestLookupsGoOnWithoutAQuorum(t *testing.T) {
+	t.Parallel()
+	ca := identitytest.New(t)
+	var servers [3]*mgmt
+	var addrs []string
+	members := storetest.Cluster(t)
+	for i, x := range members {
+		etcd := etcdAt(t, x.Addr)
+		servers[i] = startMgmtOn(t, ca, etcd, func(s *gateway.Server) { s.HasLeader = x.HasLeader })
+		addrs = append(addrs, servers[i].addr)
+	}
+	core := mesh.NewCoreID()
+	want := servers[0].putRoute(t, name, core)
+	servers[0].putTarget(t, core, mesh.CoreReady)
+	reg := prometheus.NewRegistry()
+	c := servers[0].client(t, func(cfg *gateway.Config) {
+		cfg.Addresses, cfg.Metrics, cfg.PerTry = func() []string { return addrs }, reg, 300*time.Millisecond
+	})
+	lookup(t, c, name)
+	fresh := func(what string) {
+		t.Helper()
+		var slowest time.Duration
+		for range 100 {
+			at := time.Now()
+			if r, targets := lookup(t, c, name); r.Device != want.Device || len(targets) != 1 {
+				t.Fatalf("%s: %+v, %+v", what, r, targets)
+			}
+			slowest = max(slowest, time.Since(at))
+		}
+		t.Logf("%s: slowest of 100 lookups %v", what, slowest)
+		if n := lookupsOf(t, reg, "stale"); n > 0 {
+			t.Errorf("%s: %v last answers, want fresh ones", what, n)
+		}
+	}
+	fresh("three servers")
+	servers[0].stop()
+	members[0].Stop()
+	fresh("two servers")
+	servers[1].stop()
+	members[1].Stop()
+	eventually(t, "the last one has no leader", func() bool { return !members[2].HasLeader() })
+	fresh("one server without a leader")
+	if n := value(t, reg, "meshctl_gateway_answers_without_leader_total"); n == 0 {
+		t.Error("no answer came without a leader")
+	}
+	if _, _, err := c.Lookup(t.Context(), "other.a.example.net"); !errors.Is(err, mesh.ErrUnavailable) {
+		t.Errorf("a name that it does not have: %v, want ErrUnavailable", err)
 	}
 }

@@ -4,12 +4,9 @@ package storetest
 
 import (
 	"context"
-	"net/url"
 	"testing"
-	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
-	"go.uber.org/zap"
 
 	"github.com/meshctl/meshctl/pkg/store"
 )
@@ -46,15 +43,7 @@ func Open(t testing.TB, addr string) *store.Store {
 // host:port of its client listener.
 func Etcd(t testing.TB) string {
 	t.Helper()
-	cfg := embed.NewConfig()
-	cfg.Dir = t.TempDir()
-	cfg.Name = "test"
-	cfg.UnsafeNoFsync = true
-	cfg.EnableGRPCGateway = false
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
-	free := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{free}, []url.URL{free}
-	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{free}, []url.URL{free}
+	cfg := newConfig(t, "test")
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.TickMs, cfg.ElectionMs = 10, 100 // one member: elected at once
 	e, err := embed.StartEtcd(cfg)
@@ -62,10 +51,6 @@ func Etcd(t testing.TB) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
-	select {
-	case <-e.Server.ReadyNotify():
-	case <-time.After(time.Minute):
-		t.Fatal("etcd is not ready within a minute")
-	}
+	waitReady(t, e)
 	return e.Clients[0].Addr().String()
 }
