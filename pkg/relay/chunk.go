@@ -27,6 +27,7 @@ var (
 	chunkSizes = [...]int{1 << 10, 4 << 10, maxPayload}
 	chunkPools = [...]*sync.Pool{newChunkPool(0), newChunkPool(1), newChunkPool(2)}
 	outPool    = sync.Pool{New: func() any { return new(make([]byte, 0, outCap+outSlack)) }}
+	batchPool  = sync.Pool{New: func() any { return new(batch) }}
 	copyPool   = sync.Pool{New: func() any { return new([copySize]byte) }}
 )
 

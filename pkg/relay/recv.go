@@ -13,7 +13,7 @@ const (
 	// behind the bytes before it, so that tiny frames do not each hold a chunk.
 	keepChunk = maxPayload / 4 * 3
 
-	maxBatch = 4 // chunks that WriteTo hands over at once
+	maxBatch = 16 // chunks that WriteTo hands over at once
 )
 
 // recvQueue is the receive side of a stream: what has arrived and was not read.

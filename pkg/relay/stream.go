@@ -90,26 +90,32 @@ func (st *Stream) WriteTo(w io.Writer) (int64, error) {
 func (st *Stream) copyTo(w io.Writer, count *tally) (readErr, writeErr error) {
 	st.rmu.Lock()
 	defer st.rmu.Unlock()
-	var b batch
 	for {
 		passed := st.rdl.passed()
 		if isClosed(passed) {
 			return os.ErrDeadlineExceeded, nil
 		}
-		if err := b.take(&st.recv); err != nil {
-			return err, nil
+		some, readErr, writeErr := st.passBatch(w, count)
+		if readErr != nil || writeErr != nil {
+			return readErr, writeErr
 		}
-		if len(b.chunks) == 0 {
+		if !some {
 			st.waitReadable(passed)
-			continue
-		}
-		n, err := b.writeTo(w)
-		count.add(n)
-		st.grant(b.free())
-		if err != nil {
-			return nil, err
 		}
 	}
+}
+
+// passBatch writes what is queued, up to a batch. some is false if there was nothing.
+func (st *Stream) passBatch(w io.Writer, count *tally) (some bool, readErr, writeErr error) {
+	b := batchPool.Get().(*batch)
+	defer batchPool.Put(b)
+	if err := b.take(&st.recv); err != nil || len(b.chunks) == 0 {
+		return false, err, nil
+	}
+	n, err := b.writeTo(w)
+	count.add(n)
+	st.grant(b.free())
+	return true, nil, err
 }
 
 // grant accounts for n bytes read and lets the peer send more when enough were.
