@@ -74,7 +74,7 @@ written with commas. --file takes a JSON merge patch (RFC 7396) as JSON or YAML.
 		ValidArgsFunction: cobra.FixedCompletions([]string{"mgmtAddresses=", "entryAddresses=", "allowedAddresses=", "certLife.node=", "certLife.admin=", "certLife.mgmt=", "renewGrace=", "staleIfError="},
 			cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace),
 		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
-			patch, err := readPatch(s.cmd.InOrStdin(), file, args)
+			patch, err := readPatch(ctx, s.cmd.InOrStdin(), file, args)
 			if err != nil {
 				return err
 			}
@@ -90,7 +90,7 @@ written with commas. --file takes a JSON merge patch (RFC 7396) as JSON or YAML.
 }
 
 // readPatch makes one merge patch of a file or of KEY=VALUE words.
-func readPatch(stdin io.Reader, file string, args []string) ([]byte, error) {
+func readPatch(ctx context.Context, stdin io.Reader, file string, args []string) ([]byte, error) {
 	switch {
 	case file == "" && len(args) == 0:
 		return nil, usagef("nothing to change").hint("give KEY=VALUE or --file")
@@ -108,7 +108,7 @@ func readPatch(stdin io.Reader, file string, args []string) ([]byte, error) {
 		defer f.Close() // only read
 		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(in, maxPatch+1))
+	text, err := patient(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(in, maxPatch+1)) })
 	if err != nil {
 		return nil, fmt.Errorf("--file %s: %w", file, err)
 	}

@@ -3,14 +3,12 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/meshctl/meshctl/pkg/control"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -47,7 +45,7 @@ func login(ctx context.Context, s *adminSession, token, tokenFile string, again 
 	case err == nil && !again && s.now.Before(old.Leaf().NotAfter):
 		return s.say("logged in as %s already, until %s; --again logs in anew", old.Identity().Node(), at(old.Leaf().NotAfter, s.now))
 	}
-	text, err := tokenText(s, token, tokenFile)
+	text, err := tokenText(ctx, s, token, tokenFile)
 	if err != nil {
 		return err
 	}
@@ -84,12 +82,12 @@ func enrollAdmin(ctx context.Context, s *adminSession, join mesh.JoinToken) erro
 }
 
 // tokenText finds the token: flag, file, environment, then a person.
-func tokenText(s *adminSession, token, file string) (mesh.Secret, error) {
+func tokenText(ctx context.Context, s *adminSession, token, file string) (mesh.Secret, error) {
 	if token != "" {
 		return mesh.Secret(token), nil
 	}
 	if file != "" {
-		return readSecretFile("token-file", file, s.cmd.InOrStdin())
+		return readSecretFile(ctx, "token-file", file, s.cmd.InOrStdin())
 	}
 	if v := os.Getenv(tokenEnv); v != "" {
 		return mesh.Secret(v), nil
@@ -98,13 +96,7 @@ func tokenText(s *adminSession, token, file string) (mesh.Secret, error) {
 	if !ok || !isTerminal(in) {
 		return "", usagef("no token given").hint("use --token-file FILE, --token-file - or %s", tokenEnv)
 	}
-	fmt.Fprint(s.err(), "token: ")
-	b, err := term.ReadPassword(int(in.Fd()))
-	fmt.Fprintln(s.err())
-	if err != nil {
-		return "", fmt.Errorf("read the token: %w", err)
-	}
-	return mesh.Secret(b), nil
+	return askSecret(ctx, in, s.err(), "token: ")
 }
 
 func newAdminLogout(a *adminCLI) *cobra.Command {

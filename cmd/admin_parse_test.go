@@ -103,11 +103,11 @@ func TestPatchOf(t *testing.T) {
 }
 
 func TestReadPatchTakesYAML(t *testing.T) {
-	got, err := readPatch(strings.NewReader("certLife:\n  node: 720h\nrenewGrace: null\n"), "-", nil)
+	got, err := readPatch(t.Context(), strings.NewReader("certLife:\n  node: 720h\nrenewGrace: null\n"), "-", nil)
 	if want := `{"certLife":{"node":"720h"},"renewGrace":null}`; err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
-	if _, err := readPatch(strings.NewReader(strings.Repeat("#", maxPatch+1)), "-", nil); err == nil {
+	if _, err := readPatch(t.Context(), strings.NewReader(strings.Repeat("#", maxPatch+1)), "-", nil); err == nil {
 		t.Error("a patch without end passed")
 	}
 }

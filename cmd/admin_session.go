@@ -1,21 +1,17 @@
 package cmd
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"google.golang.org/grpc"
 
 	"github.com/meshctl/meshctl/pkg/admin"
-	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
 const defaultAdminTimeout = 30 * time.Second
@@ -114,31 +110,4 @@ func ask[Req, Resp any](ctx context.Context, s *adminSession, m admin.Method[Req
 	return resp, s.link.explain(err, m.Need)
 }
 
-// confirm asks a person before what cannot be undone. Without a terminal it
-// refuses, since nobody could answer.
 func (s *adminSession) confirm(question string) error { return confirm(s.cmd, s.yes, question) }
-
-func confirm(c *cobra.Command, yes bool, question string) error {
-	if yes {
-		return nil
-	}
-	if !isTerminal(c.InOrStdin()) {
-		return usagef("%s: not done without a confirmation", c.CommandPath()).hint("add --yes when nobody can answer")
-	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)
-	line, err := bufio.NewReader(io.LimitReader(c.InOrStdin(), 64)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	switch strings.ToLower(strings.TrimSpace(line)) {
-	case "y", "yes":
-		return nil
-	}
-	return fmt.Errorf("not confirmed, nothing changed: %w", mesh.ErrDenied)
-}
-
-// isTerminal says whether a person sits at the other end of a stream.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}

@@ -104,7 +104,7 @@ func say(c *cobra.Command, format string, args ...any) error {
 // manager's credential.
 func (j joinFlags) read(c *cobra.Command) (mesh.Secret, error) {
 	if j.tokenFile != "" {
-		return readSecretFile("token-file", j.tokenFile, c.InOrStdin())
+		return readSecretFile(c.Context(), "token-file", j.tokenFile, c.InOrStdin())
 	}
 	if j.token != "" {
 		return mesh.Secret(j.token), nil
@@ -113,7 +113,7 @@ func (j joinFlags) read(c *cobra.Command) (mesh.Secret, error) {
 		return mesh.Secret(t), nil
 	}
 	if file := credential("token"); file != "" {
-		return readSecretFile("credential token", file, nil)
+		return readSecretFile(c.Context(), "credential token", file, c.InOrStdin())
 	}
 	return "", &configError{mesh.WithHint(errors.New("a join token is needed"),
 		"on the management server: meshctl admin token create --role core --member MEMBER --cell CELL; then --token-file FILE here")}

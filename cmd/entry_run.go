@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -90,7 +91,7 @@ func (c *entryConfig) identity(ctx context.Context, files nodeFiles, log *slog.L
 		return nil, &configError{mesh.WithHint(errors.New("this entry has not enrolled, and token-file is not set"),
 			"on the management server: meshctl admin token create --role entry --name NAME; then --token-file FILE here")}
 	}
-	token, err := readSecretFile("token-file", file, nil)
+	token, err := readSecretFile(ctx, "token-file", file, os.Stdin)
 	if err != nil {
 		return nil, &configError{err}
 	}

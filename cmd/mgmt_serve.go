@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -52,7 +51,7 @@ func (c *mgmtConfig) run(ctx context.Context, log *slog.Logger) error {
 // passphrase reads the root passphrase from its file or asks for it twice.
 func (c *mgmtConfig) passphrase(ctx context.Context) (mesh.Secret, error) {
 	if file := cmp.Or(c.PassphraseFile, credential("passphrase")); file != "" {
-		p, err := readSecretFile("passphrase-file", file, os.Stdin)
+		p, err := readSecretFile(ctx, "passphrase-file", file, os.Stdin)
 		if err != nil {
 			return "", &configError{err}
 		}
@@ -67,46 +66,19 @@ func (c *mgmtConfig) passphrase(ctx context.Context) (mesh.Secret, error) {
 
 func askPassphrase(ctx context.Context) (mesh.Secret, error) {
 	fmt.Fprintln(os.Stderr, "Founding a new mesh. The root passphrase opens the key that all trust hangs on.\nIt is stored nowhere: keep it safe and off this server.")
-	first, err := prompt(ctx, "Root passphrase: ")
+	first, err := askSecret(ctx, os.Stdin, os.Stderr, "Root passphrase: ")
 	if err != nil {
 		return "", err
 	}
-	if err := checkPassphrase(mesh.Secret(first)); err != nil {
+	if err := checkPassphrase(first); err != nil {
 		return "", err
 	}
-	second, err := prompt(ctx, "The same again: ")
+	second, err := askSecret(ctx, os.Stdin, os.Stderr, "The same again: ")
 	if err != nil {
 		return "", err
 	}
-	if !bytes.Equal(first, second) {
-		return "", fmt.Errorf("the two differ: %w", mesh.ErrInvalid)
+	if first.Reveal() != second.Reveal() {
+		return "", fmt.Errorf("the two are not the same: %w", mesh.ErrInvalid)
 	}
-	return mesh.Secret(first), nil
-}
-
-// prompt reads one line without echo. It gives the terminal back its echo when
-// ctx ends meanwhile.
-func prompt(ctx context.Context, text string) ([]byte, error) {
-	fd := int(os.Stdin.Fd())
-	state, err := term.GetState(fd)
-	if err != nil {
-		return nil, fmt.Errorf("ask for the passphrase: %w", err)
-	}
-	type answer struct {
-		line []byte
-		err  error
-	}
-	got := make(chan answer, 1)
-	fmt.Fprint(os.Stderr, text)
-	go func() {
-		line, err := term.ReadPassword(fd)
-		got <- answer{line, err}
-	}()
-	select {
-	case a := <-got:
-		fmt.Fprintln(os.Stderr)
-		return a.line, a.err
-	case <-ctx.Done(): // the read itself cannot be interrupted; the process is about to end
-		return nil, errors.Join(ctx.Err(), term.Restore(fd, state))
-	}
+	return first, nil
 }

@@ -142,7 +142,7 @@ func must(err error) {
 
 // readSecretFile reads a secret of one line from a file, or from standard input
 // when the file is "-". It refuses a file that others may read.
-func readSecretFile(what, file string, stdin io.Reader) (mesh.Secret, error) {
+func readSecretFile(ctx context.Context, what, file string, stdin io.Reader) (mesh.Secret, error) {
 	r := stdin
 	if file != "-" {
 		f, err := os.Open(file)
@@ -160,7 +160,7 @@ func readSecretFile(what, file string, stdin io.Reader) (mesh.Secret, error) {
 		r = f
 	}
 	const limit = 8 << 10
-	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	data, err := patient(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(r, limit+1)) })
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", what, err)
 	}

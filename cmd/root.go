@@ -134,6 +134,9 @@ func report(stderr io.Writer, err error) int {
 	if code, ok := errors.AsType[exitError](err); ok {
 		return int(code)
 	}
+	if errors.Is(err, context.Canceled) { // nothing but a signal ends the context of a command
+		err = errors.New("interrupted")
+	}
 	for line := range strings.Lines(strings.TrimRight(err.Error(), "\n")) {
 		line = strings.TrimSuffix(strings.TrimRight(line, "\n"), ": "+mesh.ErrInvalid.Error()) // a word for programs
 		if !strings.HasPrefix(line, " ") {                                                     // what is indented belongs to the line above
