@@ -169,6 +169,7 @@ func (s *Server) accept(ctx, own context.Context, ln net.Listener, peers *sync.W
 		Accept:      identity.RelayPort().Accept,
 	}, relay.ALPN, relay.ProbeALPN)
 	var back time.Duration
+	var logged time.Time
 	for {
 		c, err := ln.Accept()
 		switch {
@@ -181,7 +182,10 @@ func (s *Server) accept(ctx, own context.Context, ln net.Listener, peers *sync.W
 			return fmt.Errorf("core: accept: %w", err)
 		case err != nil:
 			back = min(max(2*back, 5*time.Millisecond), time.Second)
-			s.Log.Warn("accept postponed", "err", err, "delay", back)
+			if time.Since(logged) >= time.Second {
+				logged = time.Now()
+				s.Log.Warn("accept postponed", "err", err, "delay", back)
+			}
 			pause(ctx, back)
 			continue
 		}
