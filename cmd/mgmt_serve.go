@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -31,8 +30,8 @@ nothing. Then it serves until SIGTERM.`,
 }
 
 func (c *mgmtConfig) run(ctx context.Context, log *slog.Logger) error {
+	// Metrics of Go and of the process come with those of etcd, which are global.
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	srv := &mgmt.Server{
 		Config: c.Config, Version: version().Version, Passphrase: c.passphrase, Registry: reg, Log: log,
 	}

@@ -32,6 +32,18 @@ func gauge(t *testing.T, p *dev.Process, name string) float64 {
 	return 0
 }
 
+func TestEveryRoleShowsItsMetrics(t *testing.T) {
+	m := sharedMesh(t)
+	for _, p := range []*dev.Process{m.Mgmt, m.Cores[0], m.Entries[0]} {
+		if files, routines := gauge(t, p, "process_open_fds"), gauge(t, p, "go_goroutines"); files < 1 || routines < 1 {
+			t.Errorf("%s: %v files, %v goroutines", p.Name, files, routines)
+		}
+	}
+	if n := gauge(t, m.Mgmt, "meshctl_mgmt_nodes_connected"); n < 4 {
+		t.Errorf("%v nodes connected, want at least 4", n)
+	}
+}
+
 func TestAThousandConnectionsLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
 	m := newMesh(t, dev.Settings{Cores: 1, Entries: 1})
