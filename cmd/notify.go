@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -16,15 +17,9 @@ import (
 // how it goes. The role lives as long as its metrics can be gathered: that
 // takes the locks of every part, and no descriptor of the process.
 func notified(ctx context.Context, role notify.Role, metrics prometheus.Gatherer, work func(context.Context) error) (err error) {
-	m, err := notify.Open(os.Getenv)
+	m, err := serviceManager(role.Log)
 	if err != nil {
-		return asConfigError(err)
-	}
-	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} { // not for children
-		err = errors.Join(err, os.Unsetenv(name))
-	}
-	if err != nil {
-		return errors.Join(err, m.Close())
+		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	role.Manager = m
@@ -39,6 +34,22 @@ func notified(ctx context.Context, role notify.Role, metrics prometheus.Gatherer
 	defer wg.Wait()
 	defer end()
 	return work(ctx)
+}
+
+// serviceManager is whom the environment names, and no child of this process
+// will find. One that cannot be reached is no reason not to serve: a shell may
+// have inherited its name.
+func serviceManager(log *slog.Logger) (*notify.Manager, error) {
+	m, err := notify.Open(os.Getenv)
+	if err != nil {
+		log.Warn("service manager not reached", "err", err)
+	}
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		if err := os.Unsetenv(name); err != nil {
+			return nil, errors.Join(err, m.Close())
+		}
+	}
+	return m, nil
 }
 
 // credential is the path of a secret that the service manager handed over, as

@@ -194,8 +194,8 @@ func TestManagementMayOrderADrain(t *testing.T) {
 	if err := g.Handle(context.Background(), order, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Ready(t.Context()); err == nil || g.Report().GetState() != "draining" {
-		t.Errorf("Ready: %v, report: %v", err, g.Report())
+	if err := g.Ready(t.Context()); err == nil || !g.Serving() || g.Report().GetState() != "draining" {
+		t.Errorf("Ready: %v, serving: %v, report: %v", err, g.Serving(), g.Report())
 	}
 	g.open(t, name) // who still comes is served
 	if err := g.ApplyConfig(t.Context(), &controlpb.Config{Suffixes: []string{string(suffix)}}); err != nil {
