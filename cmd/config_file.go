@@ -1,8 +1,11 @@
 package cmd
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -29,7 +32,7 @@ func readConfigFile(role, file string, all []setting) (configFile, error) {
 	if !asked {
 		file = defaultConfigFile(role)
 	}
-	data, err := os.ReadFile(file)
+	data, err := readAtMost(file, maxConfigFile+1)
 	if !asked && errors.Is(err, os.ErrNotExist) {
 		return configFile{}, nil
 	}
@@ -43,11 +46,25 @@ func readConfigFile(role, file string, all []setting) (configFile, error) {
 	return configFile{file, data, lines}, err
 }
 
+// readAtMost reads no more of a file than limit bytes.
+func readAtMost(file string, limit int64) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // only read
+	return io.ReadAll(io.LimitReader(f, limit))
+}
+
 // checkKeys is what viper lacks: exact case, no unknown key, line numbers.
 func checkKeys(file string, data []byte, all []setting) (map[string]int, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
+	var doc, more yaml.Node
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	if err := dec.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("configuration: %s: %w", file, err)
+	}
+	if len(doc.Content) > 0 && !errors.Is(dec.Decode(&more), io.EOF) {
+		return nil, fmt.Errorf("configuration: %s: want one document, here is another after it: %w", file, mesh.ErrInvalid)
 	}
 	known := make(map[string]bool) // value: is a leaf
 	for _, s := range all {
@@ -63,24 +80,37 @@ func checkKeys(file string, data []byte, all []setting) (map[string]int, error) 
 }
 
 func walkKeys(file string, n *yaml.Node, prefix string, known map[string]bool, lines map[string]int) error {
+	if n.Tag == "!!null" { // what stands below it is commented out
+		return nil
+	}
 	if n.Kind != yaml.MappingNode {
 		return fmt.Errorf("configuration: %s:%d: want keys with values: %w", file, n.Line, mesh.ErrInvalid)
 	}
 	var errs []error
+	fault := func(k *yaml.Node, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("configuration: %s:%d: %s: %w", file, k.Line, fmt.Sprintf(format, args...), mesh.ErrInvalid))
+	}
+	first := make(map[string]int) // line of each key
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, val := n.Content[i], n.Content[i+1]
 		key := prefix + k.Value
 		leaf, ok := known[key]
+		above, below, dotted := strings.Cut(k.Value, ".")
 		switch {
 		case !ok:
-			errs = append(errs, fmt.Errorf("configuration: %s:%d: unknown key %q, %s: %w", file, k.Line, mesh.Quotable(key), meant(key, known), mesh.ErrInvalid))
+			fault(k, "unknown key %q, %s", mesh.Quotable(key), meant(key, known))
+		case dotted:
+			fault(k, "key %q: a dot does not nest, write %q below %q", key, below, above)
+		case first[key] > 0:
+			fault(k, "key %q is in line %d already", key, first[key])
 		case leaf && val.Tag == "!!null":
-			errs = append(errs, fmt.Errorf("configuration: %s:%d: key %q has no value: %w", file, k.Line, key, mesh.ErrInvalid))
+			fault(k, "key %q has no value", key)
 		case leaf:
 			lines[key] = k.Line
 		default:
 			errs = append(errs, walkKeys(file, val, key+".", known, lines))
 		}
+		first[key] = cmp.Or(first[key], k.Line)
 	}
 	return errors.Join(errs...)
 }

@@ -155,7 +155,10 @@ func TestFaultsOfConfigurationFiles(t *testing.T) {
 		{"a key in capitals", "entry", "Listen: ':1'\n", `:1: unknown key "Listen"`, "listen"},
 		{"a nested key at the top", "core", "kind: proxy\n", `:1: unknown key "kind", no known key is near`, ""},
 		{"a key of another role", "entry", "egress:\n  kind: proxy\n", `:1: unknown key "egress"`, ""},
-		{"a key twice", "core", "dir: /a\ndir: /b\n", `"dir" already defined`, ""},
+		{"a key twice", "core", "dir: /a\ndir: /b\n", `:2: key "dir" is in line 1 already`, ""},
+		{"a nested key twice", "core", "log: {level: info, level: warn}\n", `:1: key "log.level" is in line 1 already`, ""},
+		{"a nested key written with a dot", "core", "egress.kind: forward\n", `:1: key "egress.kind": a dot does not nest, write "kind" below "egress"`, ""},
+		{"a second document", "core", "dir: /a\n---\ndir: /b\n", "want one document", ""},
 		{"a list where a text belongs", "core", "dir: [a]\n", "configuration key dir", ""},
 		{"keys where a text belongs", "core", "dir: {a: b}\n", "configuration key dir", ""},
 		{"a text where keys belong", "core", "egress: proxy\n", "want keys with values", ""},
@@ -188,6 +191,27 @@ func TestFaultsOfConfigurationFiles(t *testing.T) {
 				t.Errorf("got %v, want the nearest key %s", err, tt.near)
 			}
 		})
+	}
+}
+
+func TestAFileWithoutEndIsNotReadToIt(t *testing.T) {
+	_, err := loadConfigFrom(nil, "core", "/dev/zero", newCoreConfig())
+	if err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFilesThatSetNothing(t *testing.T) {
+	for _, text := range []string{"", "# nothing\n", "---\n", "log:\n  # level: debug\n", "egress: {}\n"} {
+		origins, err := loadConfigFrom(nil, "core", write(t, text), newCoreConfig())
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		for _, o := range origins {
+			if o.Origin != "default" {
+				t.Errorf("%q: %s is from %s", text, o.Key, o.Origin)
+			}
+		}
 	}
 }
 
