@@ -40,14 +40,14 @@ func TestCredentialsAreFoundAndTheirModeIsTheManagers(t *testing.T) {
 	if got := credential("token"); got != "" {
 		t.Errorf("without a manager there is %q", got)
 	}
-	if _, err := readSecretFile("token", file, nil); err == nil {
+	if _, err := readSecretFile(t.Context(), "token", file, nil); err == nil {
 		t.Error("a file that a group may read is taken from anybody")
 	}
 	t.Setenv("CREDENTIALS_DIRECTORY", dir)
 	if got := credential("other"); got != "" {
 		t.Errorf("a credential that is not there is %q", got)
 	}
-	got, err := readSecretFile("token", credential("token"), nil)
+	got, err := readSecretFile(t.Context(), "token", credential("token"), nil)
 	if err != nil || got.Reveal() != "secret" {
 		t.Errorf("%v, %v", got, err)
 	}
