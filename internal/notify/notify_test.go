@@ -189,9 +189,11 @@ func TestEnvironmentIsReadAsDocumented(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			m, err := Open(environment(c.env...))
-			defer m.Close()
 			if errors.Is(err, mesh.ErrInvalid) != c.invalid || m.Watchdog() != c.watchdog {
 				t.Errorf("watchdog %v, %v", m.Watchdog(), err)
+			}
+			if err := m.Close(); err != nil {
+				t.Error(err)
 			}
 		})
 	}
