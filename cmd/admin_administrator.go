@@ -13,8 +13,13 @@ import (
 func administratorNoun() noun[mesh.Administrator] {
 	name := func(v mesh.Administrator) string { return v.Name }
 	state := func(v mesh.Administrator) string {
-		if v.Revoked {
+		switch {
+		case v.Banned:
+			return "banned"
+		case v.Revoked:
 			return "revoked"
+		case v.Suspended:
+			return "suspended"
 		}
 		return "active"
 	}
@@ -45,10 +50,18 @@ func administratorNoun() noun[mesh.Administrator] {
 
 func newAdminAdministrator(a *adminCLI) *cobra.Command {
 	n := administratorNoun()
+	suspend := func(d deed, to bool) *cobra.Command {
+		return newDeed(a, n, d, admin.AdminSet, func(ref string) admin.AdminSetRequest {
+			return admin.AdminSetRequest{Ref: ref, Suspended: &to}
+		})
+	}
 	return group("administrator", "People who may use these commands from elsewhere",
 		newList(a, n, admin.AdminList, 0, plain),
 		newShow(a, n, admin.AdminGet),
 		newAdministratorSet(a, n),
+		suspend(deed{use: "suspend", short: "Refuse an administrator until resumed", done: "suspended"}, true),
+		suspend(deed{use: "resume", short: "Admit a suspended administrator again", done: "resumed"}, false),
+		newBan(a, n, admin.AdminRevoke, "Their certificate is refused at once, and none of their name can join again."),
 		newRevoke(a, n, admin.AdminRevoke, "Their certificate is refused at once; this cannot be undone."),
 	)
 }

@@ -38,6 +38,7 @@ func coreFields(c admin.CoreView, now time.Time) []field {
 		{"Id", string(c.ID)},
 		{"State", string(c.State)},
 		{"Reason", c.Reason},
+		{"Banned", onlyYes(c.Banned)},
 		{"Member", named(c.MemberName, string(c.Member))},
 		{"Cell", named(c.CellName, string(c.Cell))},
 		{"Addresses", listOf(c.Addresses)},
@@ -48,6 +49,14 @@ func coreFields(c admin.CoreView, now time.Time) []field {
 		{"Joined", at(c.Joined, now)},
 		{"Certificate ends", at(c.CertEnds, now)},
 	}, statusFields(c.Status, now)...)
+}
+
+// onlyYes leaves out what is not so.
+func onlyYes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return ""
 }
 
 // seen is how long ago a node was last heard of.
@@ -94,6 +103,7 @@ func newAdminCore(a *adminCLI) *cobra.Command {
 		drain(deed{use: "drain", short: "Send no new connections to a core; open ones finish", done: "draining"}, true),
 		drain(deed{use: "resume", short: "Use a drained core again", done: "resumed"}, false),
 		newRevoke(a, n, admin.CoreRevoke, "Its connections are cut and it has to join anew; this cannot be undone."),
+		newBan(a, n, admin.CoreRevoke, "Its connections are cut, and its owner can bring no core until its record is removed."),
 		newRemove(a, n, admin.CoreRemove, "Its record is deleted."),
 	)
 }

@@ -13,6 +13,8 @@ func entryNoun() noun[admin.EntryView] {
 	name := func(e admin.EntryView) string { return e.Name }
 	state := func(e admin.EntryView) string {
 		switch {
+		case e.Banned:
+			return "banned"
 		case e.Revoked:
 			return "revoked"
 		case e.Status != nil && e.Status.Connected:
@@ -54,6 +56,7 @@ func newAdminEntry(a *adminCLI) *cobra.Command {
 		newShow(a, n, admin.EntryGet),
 		newEntrySet(a, n),
 		newRevoke(a, n, admin.EntryRevoke, "Its connections are cut and it has to join anew; this cannot be undone."),
+		newBan(a, n, admin.EntryRevoke, "Its connections are cut, and none of its name can join until its record is removed."),
 		newRemove(a, n, admin.EntryRemove, "Its record is deleted."),
 	)
 }

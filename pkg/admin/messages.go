@@ -181,6 +181,8 @@ type RenameRequest struct {
 type RevokeRequest struct {
 	Ref    string `json:"ref"`
 	Reason string `json:"reason,omitzero"`
+	// Ban also keeps a core, an entry or an administrator from joining again.
+	Ban bool `json:"ban,omitzero"`
 }
 
 // TokenCreateRequest makes a join token.
@@ -259,6 +261,8 @@ type AdminSetRequest struct {
 	Ref  string          `json:"ref"`
 	Name *string         `json:"name,omitzero"`
 	Role *mesh.AdminRole `json:"role,omitzero"`
+	// Suspended refuses the administrator until it is lifted.
+	Suspended *bool `json:"suspended,omitzero"`
 }
 
 // ConfigSetRequest replaces members of the configuration by JSON merge patch

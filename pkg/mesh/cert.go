@@ -110,9 +110,11 @@ func (r AdminRole) Includes(need AdminRole) bool { return need.Rank() > 0 && r.R
 
 // Administrator is a person who may call the Admin service from elsewhere.
 type Administrator struct {
-	ID      AdminID   `json:"id"`
-	Name    string    `json:"name"`
-	Role    AdminRole `json:"role"`
-	Revoked bool      `json:"revoked,omitzero"`
-	Created time.Time `json:"created"`
+	ID        AdminID   `json:"id"`
+	Name      string    `json:"name"`
+	Role      AdminRole `json:"role"`
+	Suspended bool      `json:"suspended,omitzero"` // refused until it is lifted
+	Revoked   bool      `json:"revoked,omitzero"`
+	Banned    bool      `json:"banned,omitzero"` // revoked, and may not join again
+	Created   time.Time `json:"created"`
 }

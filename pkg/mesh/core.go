@@ -32,6 +32,7 @@ type Core struct {
 
 	Drain   bool `json:"drain,omitzero"`
 	Revoked bool `json:"revoked,omitzero"`
+	Banned  bool `json:"banned,omitzero"` // revoked, and its owner may bring no other
 
 	State  CoreState `json:"state"`
 	Reason string    `json:"reason,omitzero"` // why it is not ready, for people
@@ -85,6 +86,7 @@ type Entry struct {
 	ID      EntryID   `json:"id"`
 	Name    string    `json:"name"`
 	Revoked bool      `json:"revoked,omitzero"`
+	Banned  bool      `json:"banned,omitzero"` // revoked, and may not join again
 	Version string    `json:"version,omitzero"`
 	Joined  time.Time `json:"joined"`
 }

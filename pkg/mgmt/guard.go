@@ -101,6 +101,9 @@ func (g *guard) administrator(ctx context.Context, c caller) (admin.Caller, erro
 	case mesh.Kind(err) == mesh.ErrNotFound || err == nil && a.Revoked:
 		return admin.Caller{}, mesh.WithHint(fmt.Errorf("mgmt: administrator %s: no longer admitted: %w", c.peer.ID, mesh.ErrDenied),
 			"ask an owner for a new token, then `meshctl admin login`")
+	case err == nil && a.Suspended:
+		return admin.Caller{}, mesh.WithHint(fmt.Errorf("mgmt: administrator %s: suspended: %w", c.peer.ID, mesh.ErrDenied),
+			"ask an owner to lift it: meshctl admin administrator resume")
 	case err != nil:
 		return admin.Caller{}, mesh.WithHint(fmt.Errorf("mgmt: look up administrator: %w: %w", err, mesh.ErrUnavailable),
 			"on the server itself `meshctl mgmt status` works without the store")

@@ -25,6 +25,12 @@ func (s *Service) adminSet(ctx context.Context, req admin.AdminSetRequest) (mesh
 			}
 			a.Name = *req.Name
 		}
+		if req.Suspended != nil {
+			if a.Revoked {
+				return fmt.Errorf("admin: administrator %s is revoked, which is final: %w", a.Name, mesh.ErrConflict)
+			}
+			a.Suspended = *req.Suspended
+		}
 		if req.Role == nil {
 			return nil
 		}
@@ -40,9 +46,12 @@ func (s *Service) adminSet(ctx context.Context, req admin.AdminSetRequest) (mesh
 }
 
 func (s *Service) adminRevoke(ctx context.Context, req admin.RevokeRequest) (mesh.Administrator, error) {
-	return s.adminChange(ctx, "admin.revoke", req.Ref, func(tx *store.Tx, a *mesh.Administrator) error {
-		a.Revoked = true
-		return s.revokeNode(ctx, tx, nodeName(mesh.RoleAdmin, a.ID), req.Reason)
+	return s.adminChange(ctx, revoking("admin", req), req.Ref, func(tx *store.Tx, a *mesh.Administrator) error {
+		a.Revoked, a.Banned = true, a.Banned || req.Ban
+		if err := s.revokeNode(ctx, tx, nodeName(mesh.RoleAdmin, a.ID), req); err != nil || !req.Ban {
+			return err
+		}
+		return s.banTokens(tx, named(mesh.RoleAdmin, a.Name))
 	})
 }
 

@@ -136,21 +136,27 @@ func setCore(c *mesh.Core, req admin.CoreSetRequest) error {
 
 func (s *Service) coreRevoke(ctx context.Context, req admin.RevokeRequest) (admin.CoreView, error) {
 	var out mesh.Core
-	err := s.change(ctx, "core.revoke", func(tx *store.Tx) error {
+	err := s.change(ctx, revoking("core", req), func(tx *store.Tx) error {
 		c, err := store.Lookup(tx, s.Store.Cores, req.Ref)
 		if err != nil {
 			return err
 		}
 		err = store.Update(tx, s.Store.Cores, c.ID, func(c *mesh.Core) error {
 			c.Revoked, c.State, c.Reason = true, mesh.CoreRevoked, req.Reason
+			c.Banned = c.Banned || req.Ban
 			out = *c
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		if err := s.revokeNode(ctx, tx, nodeName(mesh.RoleCore, c.ID), req.Reason); err != nil {
+		if err := s.revokeNode(ctx, tx, nodeName(mesh.RoleCore, c.ID), req); err != nil {
 			return err
+		}
+		if req.Ban {
+			if err := s.banTokens(tx, ofOwner(c.Member)); err != nil {
+				return err
+			}
 		}
 		if err := s.syncTarget(tx, c.ID); err != nil {
 			return err

@@ -15,7 +15,7 @@ const maxReason = 500 // bytes
 // revokeNode refuses everything that was ever issued to node: it is final, and
 // who joins again is another node. The record is part of the caller's transaction
 // and ends with the last certificate.
-func (s *Service) revokeNode(ctx context.Context, tx *store.Tx, node, reason string) error {
+func (s *Service) revokeNode(ctx context.Context, tx *store.Tx, node string, req admin.RevokeRequest) error {
 	now := s.now()
 	until, err := s.lastEnd(ctx, node, now)
 	if err != nil {
@@ -23,7 +23,15 @@ func (s *Service) revokeNode(ctx context.Context, tx *store.Tx, node, reason str
 	}
 	// Not before now: a certificate may be on its way, and a server whose clock
 	// is ahead of this one's dates what it has issued later than this moment.
-	return s.addRevocation(ctx, tx, mesh.Revocation{Node: node, IssuedBefore: until, Reason: reason, At: now, Until: until})
+	return s.addRevocation(ctx, tx, mesh.Revocation{Node: node, IssuedBefore: until, MayRejoin: !req.Ban, Reason: req.Reason, At: now, Until: until})
+}
+
+// revoking is the action in audit.
+func revoking(kind string, req admin.RevokeRequest) string {
+	if req.Ban {
+		return kind + ".ban"
+	}
+	return kind + ".revoke"
 }
 
 // lastEnd is when the last certificate of node ends. A certificate that is

@@ -90,7 +90,7 @@ func checkToken(caller mesh.AdminRole, req *admin.TokenCreateRequest) error {
 	}
 	switch {
 	case req.Role == mesh.RoleMgmt:
-		return bad("a management server cannot join yet: this version runs one")
+		return mesh.WithHint(bad("a management server is let in with the root passphrase"), "meshctl admin mgmt add NAME")
 	case req.Role != mesh.RoleCore && (req.Member != "" || req.Cell != ""):
 		return bad("member and cell belong to tokens of cores")
 	case req.Role == mesh.RoleCore && (req.Member == "" || req.Cell == ""):
@@ -122,6 +122,9 @@ func (s *Service) tokenObjects(tx *store.Tx, t *mesh.Token, req admin.TokenCreat
 			return fmt.Errorf("admin: create token: member %s is archived: %w", m.Name, mesh.ErrConflict)
 		case c.State == mesh.CellRetired:
 			return fmt.Errorf("admin: create token: cell %s is retired: %w", c.Name, mesh.ErrConflict)
+		}
+		if err := s.mayBring(tx, m); err != nil {
+			return err
 		}
 		t.Member, t.Cell = m.ID, c.ID
 		return free(tx, s.Store.Cores, req.Name)

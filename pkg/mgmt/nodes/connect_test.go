@@ -54,7 +54,12 @@ func TestFirstMessages(t *testing.T) {
 	core, entry := n.addCore("c"), n.addEntry("e")
 	stranger := n.fake(n.ids.Identity(mesh.RoleCore))
 	revoked := n.addCore("r")
+	banned := n.addEntry("b")
 	n.change(func(tx *store.Tx) error {
+		err := store.Update(tx, n.store.Entries, mesh.EntryID(banned.id.ID), func(e *mesh.Entry) error { e.Revoked, e.Banned = true, true; return nil })
+		if err != nil {
+			return err
+		}
 		return store.Update(tx, n.store.Cores, mesh.CoreID(revoked.id.ID), func(c *mesh.Core) error { c.Revoked = true; return nil })
 	})
 	hello := func(h *controlpb.Hello) *controlpb.NodeMessage {
@@ -77,6 +82,7 @@ func TestFirstMessages(t *testing.T) {
 		"an entry that talks like a core": {entry, hello(&controlpb.Hello{Instance: "x", RelayPort: 1}), codes.PermissionDenied, "only cores say"},
 		"a core the mesh does not have":   {stranger, hello(&controlpb.Hello{Instance: "x"}), codes.PermissionDenied, "not of this mesh any more"},
 		"a core that is revoked":          {revoked, hello(&controlpb.Hello{Instance: "x"}), codes.PermissionDenied, "is revoked"},
+		"an entry that is banned":         {banned, hello(&controlpb.Hello{Instance: "x"}), codes.PermissionDenied, "is banned"},
 		"an egress range that is none":    {core, hello(&controlpb.Hello{Instance: "x", Egress: &controlpb.Egress{Allow: []string{"x"}}}), codes.InvalidArgument, "egress range"},
 		"a text without end":              {core, hello(&controlpb.Hello{Instance: "x", Version: string(make([]byte, 300))}), codes.InvalidArgument, "300 bytes"},
 		"a list without end":              {core, hello(&controlpb.Hello{Instance: "x", Advertise: make([]string, 100)}), codes.InvalidArgument, "100 addresses"},
