@@ -173,6 +173,9 @@ func (m *mgmt) etcdClient(t testing.TB) *clientv3.Client {
 	return c
 }
 
+// perTry is long, since the machine may be busy.
+const perTry = 2 * time.Second
+
 // client is the gateway's client, running.
 func (m *mgmt) client(t testing.TB, change ...func(*gateway.Config)) *gateway.Client {
 	t.Helper()
@@ -180,7 +183,7 @@ func (m *mgmt) client(t testing.TB, change ...func(*gateway.Config)) *gateway.Cl
 		Addresses:   func() []string { return []string{m.addr} },
 		Node:        m.ca.Node(t, mesh.RoleEntry),
 		Revocations: m.ca.Revocations(t),
-		PerTry:      2 * time.Second,
+		PerTry:      perTry,
 		StaleFor:    func() time.Duration { return time.Hour },
 	}
 	for _, f := range change {

@@ -35,7 +35,7 @@ type health struct {
 	recent []time.Duration // ring of window times, of answers and lost races
 	next   int             // place in the ring
 	usual  time.Duration   // 95th percentile of recent; 0: none yet
-	near   time.Duration   // mean that forgets
+	near   time.Duration   // lower quartile, which a slow handshake does not move
 }
 
 // answered records an answer and says whether the server was gone before.
@@ -125,15 +125,13 @@ func (h *health) patience(most time.Duration) time.Duration {
 func (h *health) tookLocked(d time.Duration) {
 	if len(h.recent) < window {
 		h.recent = append(h.recent, d)
-		h.near += (d - h.near) / time.Duration(len(h.recent))
 	} else {
 		h.recent[h.next] = d
-		h.near += (d - h.near) / window
 	}
 	h.next = (h.next + 1) % window
 	// Sorting now and then is enough.
-	if h.next%8 == 0 || len(h.recent) < 8 {
+	if h.next%8 == 0 || len(h.recent) < 16 {
 		sorted := slices.Sorted(slices.Values(h.recent))
-		h.usual = sorted[len(sorted)*95/100]
+		h.near, h.usual = sorted[len(sorted)/4], sorted[len(sorted)*95/100]
 	}
 }

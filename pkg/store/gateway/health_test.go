@@ -14,6 +14,13 @@ func TestHealth(t *testing.T) {
 		if standing(h) != doubtful || h.gone() || h.patience(most) != most {
 			t.Error("a server that was never heard: want it asked last and for long")
 		}
+		h.answered(300*time.Millisecond, true) // with the handshake
+		for range 3 {
+			h.answered(2*time.Millisecond, true)
+		}
+		if _, distance := h.rank(); distance != 2*time.Millisecond {
+			t.Errorf("a near server whose handshake was slow: distance %v", distance)
+		}
 		for range 200 {
 			h.answered(2*time.Millisecond, true)
 		}
