@@ -146,7 +146,9 @@ func TestSecretsStayWhereTheyBelong(t *testing.T) {
 	for where, text := range said {
 		secrets.absent(t, where, []byte(text))
 	}
-	eachFile(t, filepath.Join(dataDir(m.Mgmt), "etcd"), func(path string, content []byte) { secrets.absent(t, path, content) })
+	eachFile(t, filepath.Join(dataDir(m.Mgmt), "etcd"), func(path string, content []byte) {
+		secrets.absent(t, path, bytes.TrimRight(content, "\x00")) // most of it is room
+	})
 	for _, args := range everyList() {
 		secrets.absent(t, strings.Join(args, " "), []byte(meshctl(t, append(args, "--socket", m.SocketPath())...).want(t, exitOK).stdout))
 	}
