@@ -14,7 +14,14 @@ import (
 // follow that a client could take for the destination's bytes.
 const established = "HTTP/1.1 200 Connection established\r\n\r\n"
 
-// connect opens a tunnel and stays until it ends.
+// tunnel is a CONNECT that was answered: what is left is to copy.
+type tunnel struct {
+	client *tls.Conn
+	dst    *net.TCPConn
+}
+
+// connect opens a tunnel and leaves it to the stream's own goroutine, so that
+// nothing of the request stays in memory while the tunnel is open.
 func (h *handler) connect(w http.ResponseWriter, r *http.Request) {
 	to, err := parseDestination(r.URL.Host)
 	if err != nil {
@@ -23,8 +30,7 @@ func (h *handler) connect(w http.ResponseWriter, r *http.Request) {
 	}
 	// net/http ends the request's context when the client ends its side, but it
 	// may still wait for an answer: a tunnel ends with its connections.
-	ctx := context.WithoutCancel(r.Context())
-	dst, err := h.dialer.dial(ctx, to)
+	dst, err := h.dialer.dial(context.WithoutCancel(r.Context()), to)
 	h.metrics.dialled(err)
 	if err != nil {
 		refuse(w, err)
@@ -36,18 +42,14 @@ func (h *handler) connect(w http.ResponseWriter, r *http.Request) {
 		h.log.Debug("tunnel not opened", "err", err)
 		return
 	}
-	// Join closes what it resets or ends; the stream's owner waits for this.
-	defer client.Close()
-	if err := begin(client, dst, buf); err != nil {
+	m, ok := client.NetConn().(*metered)
+	if err := begin(client, dst, buf); err != nil || !ok {
 		_ = dst.Close()
 		resetClient(client)
+		_ = client.Close() // the stream's owner waits for this
 		return
 	}
-	// The bytes are counted at the stream, as the client sent them, and the
-	// end of the lease resets the stream, which ends the tunnel.
-	h.dialer.vigil.Add(dst)
-	defer h.dialer.vigil.Remove(dst)
-	relay.Join(ctx, client, dst, nil)
+	m.tunnels <- tunnel{client, dst}
 }
 
 func hijack(w http.ResponseWriter) (*tls.Conn, *bufio.Reader, error) {

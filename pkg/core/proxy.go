@@ -25,10 +25,11 @@ type proxy struct {
 	server *http.Server
 	conns  *connQueue
 	cell   *cell
+	vigil  *relay.Vigil
 }
 
 func newProxy(h *handler, c *cell, lim Limits, log *slog.Logger) *proxy {
-	p := &proxy{cell: c, conns: newConnQueue()}
+	p := &proxy{cell: c, conns: newConnQueue(), vigil: &h.dialer.vigil}
 	p.server = &http.Server{
 		Handler:           h,
 		ConnContext:       withLease,
@@ -73,7 +74,14 @@ func (p *proxy) serve(ctx context.Context, in *relay.Incoming, l *lease) *refusa
 		_ = m.Close() // the stream was reset by the end of ctx
 		return nil
 	}
-	<-m.closed
+	select {
+	case <-m.closed:
+	case t := <-m.tunnels:
+		p.vigil.Add(t.dst)
+		defer p.vigil.Remove(t.dst)
+		// The bytes are counted at the stream, as the client sent them.
+		relay.Join(ctx, t.client, t.dst, nil)
+	}
 	return nil
 }
 
