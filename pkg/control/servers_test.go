@@ -24,6 +24,7 @@ import (
 // return is too few nodes for a shape, so many moments of return are laid over
 // each other.
 func TestNodesComeBackSpreadAfterAnOutage(t *testing.T) {
+	t.Parallel()
 	const nodes, returns = 500, 60
 	const outage, apart, bin = 10 * time.Minute, 67 * time.Second, 100 * time.Millisecond
 	m := identitytest.New(t)
