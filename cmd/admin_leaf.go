@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,12 +11,14 @@ import (
 	"github.com/meshctl/meshctl/pkg/admin"
 )
 
-// takes makes an argument check that names what is missing.
+// takes makes an argument check that names what is missing. A name in brackets
+// may be left out.
 func takes(names ...string) cobra.PositionalArgs {
+	need := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.HasPrefix(name, "[") })
 	return func(c *cobra.Command, args []string) error {
 		switch {
-		case len(args) < len(names):
-			return usagef("missing argument %s", strings.Join(names[len(args):], " ")).hint("usage: %s", c.UseLine())
+		case len(args) < len(need):
+			return usagef("missing argument %s", strings.Join(need[len(args):], " ")).hint("usage: %s", c.UseLine())
 		case len(args) > len(names):
 			return usagef("unexpected argument %q", args[len(names)]).hint("usage: %s", c.UseLine())
 		}
@@ -153,5 +156,5 @@ func (s *adminSession) needChange(flags ...string) error {
 			return nil
 		}
 	}
-	return usagef("nothing to change").hint("give at least one of --%s", strings.Join(flags, ", --"))
+	return usagef("nothing to change").hint("give --%s", strings.Join(flags, " or --"))
 }

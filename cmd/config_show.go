@@ -19,7 +19,7 @@ func newConfigShow() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show --role ROLE",
 		Short: "Print the configuration that applies, and where each value comes from",
-		Args:  cobra.NoArgs,
+		Args:  takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := newRole(name)
 			if err != nil {

@@ -36,7 +36,7 @@ folder it changes nothing and says so, and serves.
 
 The token is a secret: --token-file FILE, --token-file - (standard input) and the
 variable MESHCTL_TOKEN keep it out of the process list and the shell's history.`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if _, err := loadConfig(c, "core", cfg); err != nil {
 				return err

@@ -32,7 +32,7 @@ foreground; one Ctrl-C stops everything and leaves nothing behind.
 With --demo it goes through the main job by itself and ends: a page is fetched,
 a core is killed, the page is fetched through the other core, the device is
 revoked and refused.`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			out := c.OutOrStdout()
 			s.Step = func(what string, took time.Duration) { fmt.Fprintf(out, "  ✓ %-48s %6.2f s\n", what, took.Seconds()) }
@@ -105,7 +105,7 @@ func newDevDown() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "down",
 		Short: "Stop the mesh that `dev up` started",
-		Args:  cobra.NoArgs,
+		Args:  takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
 			defer cancel()
@@ -126,7 +126,7 @@ func newDevStatus() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the parts of the mesh that `dev up` started",
-		Args:  cobra.NoArgs,
+		Args:  takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, err := dev.Inspect(c.Context(), dir)
 			if err != nil {
@@ -155,7 +155,7 @@ func newDevLogs() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logs [PART]",
 		Short: "Print the logs of the mesh that `dev up` started, or of one part",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  takes("[PART]"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return dev.PartNames(dir), cobra.ShellCompDirectiveNoFileComp
 		},

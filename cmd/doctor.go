@@ -22,7 +22,7 @@ to mend. It changes nothing and may run beside the role. Without --role it takes
 the roles whose configuration file is in /etc/meshctl.
 
 Exit status: 0 when nothing keeps the role from working, 1 otherwise.`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			names := []string{name}
 			if name == "" {

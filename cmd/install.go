@@ -31,7 +31,7 @@ release is installed the same way.
 
 --uninstall stops the role and takes away what was put in place. The state, a
 configuration that was changed, and the user that owns them stay, unless --purge.`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error { return runInstall(c, f) },
 	}
 	c.Flags().StringVar(&f.role, "role", "", "mgmt, core or entry")

@@ -21,12 +21,8 @@ const (
 	outputName  = "name"
 )
 
-// outputFormat is the value of --output. Zero is the table.
+// outputFormat is the form of output that was asked for. Zero is the table.
 type outputFormat string
-
-var _ pflag.Value = (*outputFormat)(nil)
-
-func outputFormats() []string { return []string{outputTable, outputJSON, outputYAML, outputName} }
 
 func (f *outputFormat) String() string {
 	if *f == "" {
@@ -35,27 +31,38 @@ func (f *outputFormat) String() string {
 	return string(*f)
 }
 
+// flag adds --output to c alone, which shows something without an id.
+func (f *outputFormat) flag(c *cobra.Command) {
+	f.flagIn(c, c.Flags(), outputTable, outputJSON, outputYAML)
+}
+
+// persistentFlag adds --output to what is below c.
+func (f *outputFormat) persistentFlag(c *cobra.Command) {
+	f.flagIn(c, c.PersistentFlags(), outputTable, outputJSON, outputYAML, outputName)
+}
+
+func (f *outputFormat) flagIn(c *cobra.Command, fs *pflag.FlagSet, forms ...string) {
+	fs.VarP(&formatFlag{f, forms}, "output", "o", "form of the output: "+strings.Join(forms, ", "))
+	complete(c, "output", forms...)
+}
+
+// formatFlag is --output with the forms that a command knows.
+type formatFlag struct {
+	*outputFormat
+	forms []string
+}
+
 // Set checks s, so that a wrong format is a fault of usage.
-func (f *outputFormat) Set(s string) error {
-	if !slices.Contains(outputFormats(), s) {
-		return fmt.Errorf("want one of %s", strings.Join(outputFormats(), ", "))
+func (f *formatFlag) Set(s string) error {
+	if !slices.Contains(f.forms, s) {
+		return fmt.Errorf("want one of %s", strings.Join(f.forms, ", "))
 	}
-	*f = outputFormat(s)
+	*f.outputFormat = outputFormat(s)
 	return nil
 }
 
 // Type is what help shows for the value.
-func (f *outputFormat) Type() string { return "format" }
-
-// flag adds --output to c alone; persistentFlag to what is below it too.
-func (f *outputFormat) flag(c *cobra.Command) { f.flagIn(c, c.Flags()) }
-
-func (f *outputFormat) persistentFlag(c *cobra.Command) { f.flagIn(c, c.PersistentFlags()) }
-
-func (f *outputFormat) flagIn(c *cobra.Command, fs *pflag.FlagSet) {
-	fs.VarP(f, "output", "o", "form of the output: "+strings.Join(outputFormats(), ", "))
-	complete(c, "output", outputFormats()...)
-}
+func (f *formatFlag) Type() string { return "format" }
 
 // complete offers fixed words for the value of a flag.
 func complete(c *cobra.Command, flag string, words ...string) {

@@ -75,7 +75,7 @@ func roleCommand(name string, c *cobra.Command) *cobra.Command {
 	}
 	configFlags(c, name, r)
 	c.Flags().Bool("check", false, "check the configuration and exit")
-	c.Args = cobra.NoArgs
+	c.Args = takes()
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if _, err := loadConfig(c, name, r); err != nil {
 			return err
@@ -114,7 +114,7 @@ func newRun() *cobra.Command {
 		Use:   "run --role ROLE",
 		Short: "Run a role from its configuration file",
 		Long:  "Runs the role named by --role, as its own command does, with everything in the\nconfiguration file or in MESHCTL_* variables.",
-		Args:  cobra.NoArgs,
+		Args:  takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := newRole(name)
 			if err != nil {

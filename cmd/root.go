@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -39,7 +40,8 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return report(stderr, root.ExecuteContext(ctx))
+	c, err := root.ExecuteContextC(ctx)
+	return report(stderr, usageFault(c, err))
 }
 
 func newRoot() *cobra.Command {
@@ -57,7 +59,7 @@ Try it on this machine: meshctl dev up`,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usagef("%v", err).hint("see `%s --help`", c.CommandPath())
+		return usagef("%s", flagFault(err)).hint("see `%s --help`", c.CommandPath())
 	})
 	root.AddGroup(
 		&cobra.Group{ID: "roles", Title: "Roles:"},
@@ -158,7 +160,7 @@ func hintOf(err error) string {
 }
 
 func exitCode(err error) int {
-	if _, ok := errors.AsType[*usageError](err); ok || isCobraUsage(err) {
+	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage
 	}
 	if _, ok := errors.AsType[*configError](err); ok {
@@ -170,13 +172,33 @@ func exitCode(err error) int {
 	return exitFailure
 }
 
-// isCobraUsage recognises the usage errors that cobra makes itself; it gives
-// them no type.
-func isCobraUsage(err error) bool {
+// usageFault recognises the usage errors that cobra makes itself, to which it
+// gives no type, and says how c is used.
+func usageFault(c *cobra.Command, err error) error {
+	if err == nil {
+		return nil
+	}
 	for _, p := range []string{"unknown command ", "accepts ", "requires at least ", "requires at most ", "required flag(s) ", "invalid argument ", "if any flags in the group ", "at least one of the flags "} {
 		if strings.HasPrefix(err.Error(), p) {
-			return true
+			return usagef("%v", err).hint("usage: %s", c.UseLine())
 		}
 	}
-	return false
+	return err
+}
+
+// flagFault says what is wrong with a flag, in place of the Go package that
+// found out.
+func flagFault(err error) string {
+	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err.Error()
+	}
+	want, ok := map[string]string{
+		"bool": "true or false", "int": "a whole number", "int64": "a whole number",
+		"duration": "a number with a unit, such as 90s or 24h", "stringSlice": "a list with commas",
+	}[bad.GetFlag().Value.Type()]
+	if !ok {
+		want = strings.TrimPrefix(bad.Unwrap().Error(), "want ")
+	}
+	return fmt.Sprintf("--%s %q: want %s", bad.GetFlag().Name, mesh.Quotable(bad.GetValue()), want)
 }

@@ -49,7 +49,7 @@ func newVersion() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print what this binary was built from",
-		Args:  cobra.NoArgs,
+		Args:  takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			v := version()
 			if format.structured() {
