@@ -66,10 +66,13 @@ func (l *leader) mendStatus(ctx context.Context, status map[string]mesh.NodeStat
 	now := time.Now()
 	maps.DeleteFunc(status, func(node string, st mesh.NodeStatus) bool {
 		switch at := st.LastSeen.Add(l.staleAfter()); {
-		case !st.Connected || !gone(node):
-			return true // who is only later gone is looked at at the next pass
+		case !st.Connected || l.s.hub.get(node) != nil:
+			return true
 		case at.After(now):
 			again = sooner(again, at)
+			return true
+		case !gone(node): // the lease may have yet to end
+			again = sooner(again, now.Add(lookAgain))
 			return true
 		}
 		return false

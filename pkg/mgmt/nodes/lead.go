@@ -34,7 +34,7 @@ func (s *Service) lead(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for _, x := range []loop{
 		{name: "routes", pass: routes.pass, wake: s.wakes.routes, settle: 10 * time.Millisecond, every: s.times.Pass},
-		{name: "absent", pass: l.absent, wake: s.wakes.absent, settle: 100 * time.Millisecond, every: s.times.Pass},
+		{name: "absent", pass: l.absent, wake: s.wakes.absent, settle: 500 * time.Millisecond, every: s.times.Pass},
 		{name: "rollouts", pass: l.rollouts, wake: s.wakes.rollout, settle: 10 * time.Millisecond, every: s.times.Pass},
 	} {
 		x.log = s.Log
