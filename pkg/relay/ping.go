@@ -56,8 +56,9 @@ func (s *Session) ping() uint64 {
 	return s.frames.Load()
 }
 
-// tidy says what has happened since the last time, and looks after streams that rest: it takes back what their windows grew by, and resets those
-// that their user closed long ago and whose peer never said that it was done.
+// tidy says what has happened since the last time, and looks after streams that rest: it takes back
+// what their windows grew by, and resets those that their user closed long ago and whose peer never
+// said that it was done.
 func (s *Session) tidy(now time.Time) {
 	if n := s.evicted.Swap(0); n > 0 {
 		s.cfg.Log.Warn("relay streams cut for memory", "count", n)
