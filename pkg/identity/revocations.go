@@ -2,6 +2,7 @@ package identity
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"crypto/x509"
 	"fmt"
 	"maps"
@@ -41,13 +42,17 @@ type Revocations struct {
 
 type revocationState struct {
 	epoch, revision int64
-	records         map[string]heldRevocation // by record id
+	// records are by what was signed, and not by their ids: no server can take
+	// a record back by signing another under its id.
+	records map[[32]byte]heldRevocation
 }
 
 type heldRevocation struct {
 	mesh.Revocation
 	signed mesh.SignedRevocation
 }
+
+func (h heldRevocation) key() [32]byte { return sha256.Sum256(h.signed.Payload) }
 
 // view is an immutable index of the records.
 type view struct {
@@ -60,7 +65,7 @@ type view struct {
 // without it would admit peers that were refused yesterday.
 func OpenRevocations(path string, roots *x509.CertPool, m mesh.ID) (*Revocations, error) {
 	r := &Revocations{path: path, roots: roots, mesh: m, max: maxRevocations, now: time.Now}
-	r.state.records = map[string]heldRevocation{}
+	r.state.records = map[[32]byte]heldRevocation{}
 	if path != "" {
 		if err := r.load(); err != nil {
 			return nil, err
@@ -113,9 +118,9 @@ func (r *Revocations) apply(snapshot bool, base, revision int64, held []heldRevo
 func (s revocationState) with(more []heldRevocation, now time.Time) revocationState {
 	s.records = maps.Clone(s.records)
 	for _, h := range more {
-		s.records[h.ID] = h
+		s.records[h.key()] = h
 	}
-	maps.DeleteFunc(s.records, func(_ string, h heldRevocation) bool { return now.After(h.Until.Add(untilSlack)) })
+	maps.DeleteFunc(s.records, func(_ [32]byte, h heldRevocation) bool { return now.After(h.Until.Add(untilSlack)) })
 	return s
 }
 

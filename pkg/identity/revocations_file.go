@@ -47,7 +47,8 @@ func (r *Revocations) load() error {
 		if err != nil {
 			return r.damaged(err.Error())
 		}
-		r.state.records[rec.ID] = heldRevocation{rec, signed}
+		h := heldRevocation{rec, signed}
+		r.state.records[h.key()] = h
 	}
 	r.state.epoch, r.state.revision = f.Epoch, f.Revision
 	return nil

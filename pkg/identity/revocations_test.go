@@ -141,6 +141,24 @@ func TestRevocationsSurviveRestartAndRestore(t *testing.T) {
 	wantMode(t, path, 0o600)
 }
 
+// A server that was taken over can sign records until its own is revoked: under
+// the id of another record neither before nor after that one came.
+func TestARecordIsNotTakenBackByItsID(t *testing.T) {
+	m := identitytest.New(t)
+	peer := peerOf(m.Node(t, mesh.RoleCore))
+	genuine := m.Revoke(t, mesh.Revocation{ID: "x", Serial: peer.Serial})
+	forged := m.Revoke(t, mesh.Revocation{ID: "x", Serial: "1", Until: time.Now().Add(time.Second)})
+	for name, order := range map[string][]mesh.SignedRevocation{"after": {genuine, forged}, "before": {forged, genuine}} {
+		r := m.Revocations(t)
+		for i, rec := range order {
+			apply(t, r, int64(i), int64(i+1), rec)
+		}
+		if err := r.Check(peer); !errors.Is(err, mesh.ErrDenied) {
+			t.Errorf("another record with the same id %s it: %v", name, err)
+		}
+	}
+}
+
 func TestRevocationsEndWithTheCertificate(t *testing.T) {
 	m := identitytest.New(t)
 	r := m.Revocations(t)
