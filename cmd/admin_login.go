@@ -103,7 +103,10 @@ func newAdminLogout(a *adminCLI) *cobra.Command {
 	return &cobra.Command{
 		Use: "logout", Short: "Delete your identity from this machine", Args: takes(),
 		RunE: a.run(func(_ context.Context, s *adminSession, _ []string) error {
-			node, err := loadAdmin()
+			node, err := storedAdmin() // also one that has ended
+			if errors.Is(err, mesh.ErrNotFound) {
+				return notLoggedIn()
+			}
 			if err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
 const defaultAdminTimeout = 30 * time.Second
@@ -53,6 +54,9 @@ func (a *adminCLI) session(c *cobra.Command) (*adminSession, error) {
 	origins, err := loadConfigFrom(c.Flags(), "admin", file, &s.cfg)
 	if err != nil {
 		return nil, err
+	}
+	if s.cfg.Timeout <= 0 {
+		return nil, &configError{fmt.Errorf("configuration: timeout %v: want more than 0: %w", s.cfg.Timeout, mesh.ErrInvalid)}
 	}
 	for _, o := range origins {
 		if o.Key == "server" {
