@@ -40,13 +40,17 @@ func (n *Node) ServerTLS(p Policy, alpn ...string) *tls.Config {
 		NextProtos:             alpn,
 		SessionTicketsDisabled: true,
 		ClientAuth:             auth,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			// A client that offers no protocol at all would see who is here: port
+			// scanners do that.
+			if len(h.SupportedProtos) == 0 {
+				return nil, errNoProtocol
+			}
 			return n.certificate(), nil
 		},
 		VerifyConnection: func(cs tls.ConnectionState) error {
-			// A client that offers no protocol at all would pass otherwise.
 			if !slices.Contains(alpn, cs.NegotiatedProtocol) {
-				return fmt.Errorf("identity: no protocol agreed on: %w", mesh.ErrDenied)
+				return errNoProtocol
 			}
 			if len(cs.PeerCertificates) == 0 && p.Anonymous {
 				return nil
@@ -55,6 +59,8 @@ func (n *Node) ServerTLS(p Policy, alpn ...string) *tls.Config {
 		},
 	}
 }
+
+var errNoProtocol = fmt.Errorf("identity: no protocol agreed on: %w", mesh.ErrDenied)
 
 func (p Policy) check(n *Node, cs tls.ConnectionState) error {
 	var grace time.Duration

@@ -214,6 +214,30 @@ func TestServerRefusesByDefault(t *testing.T) {
 	}
 }
 
+// Names of mesh and node are for those who ask for a protocol of the mesh.
+func TestScannersSeeNoCertificate(t *testing.T) {
+	m := identitytest.New(t)
+	server := m.Node(t, mesh.RoleCore)
+	for name, tt := range map[string]struct {
+		protocols []string
+		seen      bool
+	}{
+		"no protocol":               {nil, false},
+		"those of web browsers":     {[]string{"h2", "http/1.1"}, false},
+		"the protocol of the relay": {[]string{identity.ProtoRelay}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := false
+			client := with(tls.Certificate{}, tt.protocols...)
+			client.VerifyPeerCertificate = func([][]byte, [][]*x509.Certificate) error { seen = true; return nil }
+			s := connect(t, server.ServerTLS(identity.Policy{Accept: identity.RelayPort().Accept}, identity.ProtoRelay, identity.ProtoProbe), client)
+			if seen != tt.seen || s.server == nil {
+				t.Errorf("the certificate was seen: %v, want %v (server: %v)", seen, tt.seen, s.server)
+			}
+		})
+	}
+}
+
 func oldTLS(cert tls.Certificate) *tls.Config {
 	c := with(cert, identity.ProtoGRPC)
 	c.MaxVersion = tls.VersionTLS12
