@@ -30,6 +30,7 @@ type Alive struct {
 	mu    sync.Mutex
 	nodes map[string]bool // guarded by mu
 	wake  chan struct{}   // guarded by mu; closed by the next change
+	lost  time.Time       // guarded by mu; since when there is no lease, zero while there is
 }
 
 // aliveNode is the value of a key under alive/.
@@ -58,6 +59,23 @@ func (a *Alive) note(node string, on bool) {
 		close(a.wake)
 	}
 	a.wake = nil
+}
+
+// Away is how long this server has had no lease, and so was in no contact with
+// the others; 0 while it has one. It counts from the first lease on.
+func (a *Alive) Away() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.lost.IsZero() {
+		return 0
+	}
+	return time.Since(a.lost)
+}
+
+func (a *Alive) setLost(at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lost = at
 }
 
 // wanted returns the nodes to be noted and a channel that the next change closes.
@@ -105,6 +123,8 @@ func (a *Alive) session(ctx context.Context) error {
 	if err != nil {
 		return wrap("keep lease", err)
 	}
+	a.setLost(time.Time{})
+	defer func() { a.setLost(time.Now()) }()
 	written := map[string]bool{}
 	for {
 		want, changed := a.wanted()

@@ -330,3 +330,31 @@ func TestAServerDiesWithItsNodes(t *testing.T) {
 		t.Errorf("core %+v", c)
 	}
 }
+
+// A server that is cut off from the others keeps its nodes' streams, but the
+// others cannot see that. It sends the nodes to them, once, in time.
+func TestAServerThatIsCutOffSendsItsNodesAway(t *testing.T) {
+	t.Parallel()
+	times := quick()
+	times.Lease, times.Lost = 2*time.Second, 3*time.Second
+	all := newServers(t, 2, times)
+	all[0].change(func(tx *store.Tx) error {
+		return store.Update(tx, all[0].store.Config, store.ConfigKey, func(c *mesh.Config) error {
+			c.MgmtAddresses = []string{"127.0.0.1:1", "127.0.0.1:2"}
+			return nil
+		})
+	})
+	cut := all[1]
+	eventually(t, "it knows that there are others", func() bool { return len(cut.svc.config().MgmtAddresses) == 2 })
+	f := cut.addEntry("e")
+	l := f.greet()
+	cut.link.Cut()
+	if g := until(l, (*controlpb.MgmtMessage).GetGoodbye); !strings.Contains(g.GetReason(), "lost contact") {
+		t.Errorf("goodbye %v", g)
+	}
+	back := f.greet() // found no other
+	f.live(back, nil)
+	never(t, "sent away again", func() bool { return len(cut.svc.Connected()) != 1 })
+	cut.link.Heal()
+	eventually(t, "written", func() bool { return cut.status(f).Connected })
+}

@@ -73,7 +73,7 @@ func newWakes() wakes {
 func (s *Service) Run(ctx context.Context, ready func()) error {
 	s.times, s.wakes = s.Settings.withDefaults(), newWakes()
 	s.view = newView(s.Store)
-	s.alive = &store.Alive{Store: s.Store, Server: s.Server}
+	s.alive = &store.Alive{Store: s.Store, Server: s.Server, TTL: s.times.Lease}
 	s.probes = make(chan struct{}, probesAtOnce)
 	s.teller.wake = s.wakes.tell
 
@@ -123,6 +123,7 @@ func (s *Service) runLoops(ctx context.Context, g *errgroup.Group) {
 		l.log = s.Log
 		g.Go(func() error { l.run(ctx); return nil })
 	}
+	g.Go(func() error { s.watchContact(ctx); return nil })
 	g.Go(func() error { return s.Store.Lead(ctx, office, s.Server, s.lead) })
 	w, v := s.wakes, s.view
 	for m, wake := range map[mirror][]signal{

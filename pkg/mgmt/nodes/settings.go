@@ -12,6 +12,7 @@ type Settings struct {
 	Ping      time.Duration // between pings; 15 s. A node silent for two and a half is gone.
 	Seen      time.Duration // between writes of an unchanged node's last-seen; 20 s
 	Lost      time.Duration // without a lease and unseen for that long, a core is lost; 60 s
+	Lease     time.Duration // of what says to other servers which nodes are here; 10 s
 	Probe     time.Duration // between dial-backs that succeed; 5 min
 	Retry     time.Duration // first wait after a dial-back that failed; doubles up to Probe; 5 s
 	ProbeTime time.Duration // for one dial-back, from the nonce to the answer; 5 s
@@ -26,6 +27,7 @@ func (s Settings) withDefaults() Settings {
 		Ping:      cmp.Or(s.Ping, 15*time.Second),
 		Seen:      cmp.Or(s.Seen, 20*time.Second),
 		Lost:      cmp.Or(s.Lost, time.Minute),
+		Lease:     cmp.Or(s.Lease, 10*time.Second),
 		Probe:     cmp.Or(s.Probe, 5*time.Minute),
 		Retry:     cmp.Or(s.Retry, 5*time.Second),
 		ProbeTime: cmp.Or(s.ProbeTime, 5*time.Second),
