@@ -23,7 +23,7 @@ func mainCode(m *testing.M) (code int) {
 		err = build(meshctlBinary)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, errors.Join(err, os.RemoveAll(dir)))
 		return 1
 	}
 	code = m.Run()
