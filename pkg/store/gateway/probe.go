@@ -40,5 +40,5 @@ func (c *Client) probe(ctx context.Context) {
 
 func (c *Client) probeOne(ctx context.Context, s *server) {
 	// What it says is recorded with the server; there is nothing to add.
-	_ = once(ctx, c, asked{s, time.Now()}, read(TargetKey("core-"+strings.Repeat("a", 16)), true), min(probeTimeout, c.cfg.PerTry))
+	_ = once(ctx, c, asked{s, time.Now()}, read(TargetKey("core-"+strings.Repeat("a", 16)), true), probeTimeout)
 }
