@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -173,6 +174,13 @@ func TestBadAcknowledgementsEndTheStream(t *testing.T) {
 		l.send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{}}})
 	}
 	l.wantEnd(codes.Unavailable, "messages a second")
+
+	f = n.addEntry("h")
+	l = f.greet()
+	for range 12 {
+		l.send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{State: strings.Repeat("x", MaxMessage-100)}}})
+	}
+	l.wantEnd(codes.Unavailable, "bytes a second")
 	n.wantEvent(mesh.EventNodeMisbehaved, f.id.Node())
 }
 

@@ -40,11 +40,13 @@ func (s *Service) receive(ctx context.Context, se *session, m *controlpb.NodeMes
 
 // permitted says whether the node may send m, now and at this size.
 func (s *Service) permitted(se *session, m *controlpb.NodeMessage) error {
-	switch {
+	switch size := proto.Size(m); {
 	case !se.rate.Allow():
 		return fmt.Errorf("nodes: %s sends more than %v messages a second: %w", se.node, se.rate.Limit(), mesh.ErrUnavailable)
-	case proto.Size(m) > MaxMessage:
-		return fmt.Errorf("nodes: %s sent %d bytes at once, at most %d: %w", se.node, proto.Size(m), MaxMessage, mesh.ErrInvalid)
+	case size > MaxMessage:
+		return fmt.Errorf("nodes: %s sent %d bytes at once, at most %d: %w", se.node, size, MaxMessage, mesh.ErrInvalid)
+	case !se.volume.AllowN(time.Now(), size):
+		return fmt.Errorf("nodes: %s sends more than %v bytes a second: %w", se.node, se.volume.Limit(), mesh.ErrUnavailable)
 	case m.GetBody() == nil:
 		return nil // of a later version
 	case !control.AllowedFrom(se.peer.Role, m):

@@ -30,6 +30,7 @@ type session struct {
 	ready chan []byte             // nonces of ProbeReady, for the prober
 
 	rate   *rate.Limiter // of messages
+	volume *rate.Limiter // of their bytes
 	resend *rate.Limiter // of requests to be sent everything anew
 	writes *rate.Limiter // of acknowledgements that are written at once
 	cell   *rate.Limiter // of requests for a cell's certificate
@@ -58,6 +59,7 @@ func newSession(p identity.Peer, observed netip.AddrPort, h *controlpb.Hello, se
 		ready:    make(chan []byte, 1),
 
 		rate:   rate.NewLimiter(200, 1000),
+		volume: rate.NewLimiter(256<<10, 8*MaxMessage),
 		resend: rate.NewLimiter(rate.Every(10*time.Second), 10),
 		writes: rate.NewLimiter(5, 1000),
 		cell:   rate.NewLimiter(rate.Every(time.Minute), 3),
