@@ -74,7 +74,8 @@ func newTokenCreate(a *adminCLI) *cobra.Command {
 		Use: "create", Short: "Make a join token", Args: takes(),
 		Long: `Make a join token: one string with which one node or administrator joins, once.
 It is shown this one time. On a terminal the command to run on the other machine
-is printed with it; elsewhere, and with --quiet, the token stands alone.`,
+is printed with it; elsewhere, with --quiet and with -o name, the token stands
+alone.`,
 		Example: `  meshctl admin token create --role core --member alice --cell north
   (umask 077; meshctl admin token create --role entry > entry.token)
   meshctl admin token create --role admin --grant operator --name bob`,
@@ -115,12 +116,13 @@ is printed with it; elsewhere, and with --quiet, the token stands alone.`,
 	return c
 }
 
-// printToken shows a token with the command line to paste.
+// printToken shows a token and what to do with it. What is pasted into standard
+// input is neither in the process list nor in the shell's history.
 func printToken(s *adminSession, v admin.TokenCreated) error {
 	line := map[mesh.Role]string{
-		mesh.RoleCore:  "meshctl core join --token " + v.Token,
-		mesh.RoleEntry: "(umask 077; echo " + v.Token + " > entry.token)\n  meshctl entry run --token-file entry.token",
-		mesh.RoleAdmin: "meshctl admin login --token " + v.Token,
+		mesh.RoleCore:  "meshctl core join --token-file -",
+		mesh.RoleEntry: "meshctl entry run --token-file -",
+		mesh.RoleAdmin: "meshctl admin login --token-file -",
 	}[v.Role]
-	return s.say("token %s, usable once until %s\n\nrun on the other machine:\n  %s", v.ID, at(v.Expires, s.now), line)
+	return s.say("token %s, a secret, usable once until %s:\n\n%s\n\nrun on the other machine, paste it, then Enter and Ctrl-D:\n  %s", v.ID, at(v.Expires, s.now), v.Token, line)
 }

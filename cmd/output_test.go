@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -64,6 +66,28 @@ func TestCurlLine(t *testing.T) {
 	}
 	if got := shellWord("it's"); got != `'it'\''s'` {
 		t.Errorf("quoted as %s", got)
+	}
+}
+
+// The command that a token is printed with does not have it among its
+// arguments, where others see it.
+func TestTokenIsNotPrintedAsAnArgument(t *testing.T) {
+	for role, want := range map[mesh.Role]string{
+		mesh.RoleCore:  "  meshctl core join --token-file -\n",
+		mesh.RoleEntry: "  meshctl entry run --token-file -\n",
+		mesh.RoleAdmin: "  meshctl admin login --token-file -\n",
+	} {
+		var b bytes.Buffer
+		s := &adminSession{cmd: &cobra.Command{}, now: time.Now()}
+		s.cmd.SetOut(&b)
+		v := admin.TokenCreated{Token: "meshctl1.secret"}
+		v.Role = role
+		if err := printToken(s, v); err != nil {
+			t.Fatal(err)
+		}
+		if out := b.String(); !strings.HasSuffix(out, want) || !strings.Contains(out, "\n\nmeshctl1.secret\n\n") {
+			t.Errorf("%s: %s", role, out)
+		}
 	}
 }
 
