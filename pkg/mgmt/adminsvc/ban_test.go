@@ -20,7 +20,9 @@ func TestBan(t *testing.T) {
 		return admin.TokenCreateRequest{Role: mesh.RoleCore, Member: owner, Cell: "north"}
 	}
 	out, theirs := must(token(forCore("alice")))(t), must(token(forCore("bob")))(t)
-	state := func(id mesh.TokenID) mesh.TokenState { return must(r.tokenGet(r.ctx(), admin.Ref{Ref: string(id)}))(t).State }
+	state := func(id mesh.TokenID) mesh.TokenState {
+		return must(r.tokenGet(r.ctx(), admin.Ref{Ref: string(id)}))(t).State
+	}
 
 	must(r.coreRevoke(r.ctx(), admin.RevokeRequest{Ref: "second"}))(t)
 	if got := state(theirs.ID); got != mesh.TokenUnused {
