@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,9 +56,7 @@ func TestNoSecretIsWrittenInTheClear(t *testing.T) {
 	places := map[string][]byte{"the log": []byte(w.logs.String())}
 	places["events"] = asJSON(t, call(t, admin.EventList, w.local(t), admin.EventListRequest{}))
 	places["audit"] = asJSON(t, call(t, admin.AuditList, w.local(t), admin.AuditListRequest{}))
-	for path, b := range filesBelow(t, filepath.Join(w.conf.Dir, dirEtcd)) {
-		places[path] = b
-	}
+	maps.Copy(places, filesBelow(t, filepath.Join(w.conf.Dir, dirEtcd)))
 	if len(places) < 5 {
 		t.Fatalf("only %d places to look at", len(places))
 	}
