@@ -46,7 +46,6 @@ type mgmt struct {
 	controlpb.UnimplementedNodeControlServer
 
 	addr    string
-	mesh    *identitytest.Mesh
 	enroll  func(*controlpb.EnrollRequest) (*controlpb.EnrollResponse, error)
 	renew   func(identity.Peer, *controlpb.RenewRequest) (*controlpb.RenewResponse, error)
 	connect func(controlpb.NodeControl_ConnectServer) error

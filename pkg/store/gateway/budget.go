@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	defaultMissRate  rate.Limit = 50
-	defaultMissBurst            = 100
-	maxBudgets                  = 1024
+	defaultMissRate  = 50 // misses a second
+	defaultMissBurst = 100
+	maxBudgets       = 1024
 )
 
 // budget is one token bucket per caller.
