@@ -56,6 +56,7 @@ func (c *coreConfig) run(ctx context.Context, log *slog.Logger) error {
 	}
 	srv, err := core.New(core.Options{
 		Config: cfg, Dir: c.Dir, RelayPort: uint16(relayLn.Addr().(*net.TCPAddr).Port), Node: node, Revocations: parts.revocations, Registerer: parts.registry, Log: parts.log,
+		Observed: func() string { return parts.home.Status().Observed },
 	})
 	if err != nil {
 		return err

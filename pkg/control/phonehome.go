@@ -50,7 +50,7 @@ type PhoneHome struct {
 type Status struct {
 	Connected bool
 	Server    string    // role/id of the server, while connected
-	Observed  string    // this node's address as the server sees it
+	Observed  string    // this node's address as the server sees it, or saw it last
 	Since     time.Time // of the connection, or of its loss
 	Err       string    // why there is none
 }
@@ -103,7 +103,7 @@ func (p *PhoneHome) delay(err error) time.Duration {
 // lost keeps and logs the reason; an unchanged one is not repeated above debug.
 func (p *PhoneHome) lost(err error) {
 	before := p.Status()
-	next := Status{Since: time.Now(), Err: err.Error()}
+	next := Status{Since: time.Now(), Err: err.Error(), Observed: before.Observed}
 	if !before.Connected && !before.Since.IsZero() {
 		next.Since = before.Since
 	}

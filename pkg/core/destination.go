@@ -161,8 +161,7 @@ func (p policy) permitted(ips []netip.Addr, port uint16) ([]netip.AddrPort, erro
 	return out, nil
 }
 
-// ownAddresses are those of this machine's interfaces.
-func ownAddresses() []netip.Addr {
+func interfaceAddresses() []netip.Addr {
 	list, err := net.InterfaceAddrs()
 	if err != nil {
 		return nil // the address policy still holds

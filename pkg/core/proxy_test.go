@@ -270,6 +270,18 @@ func TestTheCoreDoesNotDialItself(t *testing.T) {
 	}
 }
 
+// Behind NAT the core's public address is that of a router, which may show its
+// owner's pages to those inside.
+func TestTheAddressTheCoreIsSeenFromIsItsOwn(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Observed = func() string { return "8.8.4.4:40001" } })
+	c := newClient()
+	w.know(t, c)
+	raw := "CONNECT 8.8.4.4:80 HTTP/1.1\r\nHost: x\r\nProxy-Authorization: " + basic(c.Id, c.secret.Reveal()) + "\r\n\r\n"
+	if res, body := w.ask(t, w.session(t), c, raw, "CONNECT"); res.StatusCode != 403 || !strings.Contains(body, "this core itself") {
+		t.Errorf("%d %q", res.StatusCode, body)
+	}
+}
+
 // The name inside TLS is the client's own: the header is only a claim.
 func TestTheInnerNameMustBeTheStreams(t *testing.T) {
 	w := newWorld(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/control"
@@ -78,9 +79,21 @@ func (s *Server) policyOf(meshAddrs []string) *policy {
 		allow:     s.cfg.Egress.Allow,
 		denyPorts: s.cfg.Egress.DenyPorts,
 		mesh:      parseMeshAddresses(append(meshAddrs, s.cfg.Advertise...)),
-		own:       ownAddresses,
+		own:       s.ownAddresses,
 		relay:     func() uint16 { return uint16(s.port.Load()) },
 	}
+}
+
+// ownAddresses are those of this machine's interfaces, and the one it is seen
+// from: a router in front of it may answer there, to those inside.
+func (s *Server) ownAddresses() []netip.Addr {
+	own := interfaceAddresses()
+	if s.Observed != nil {
+		if ap, err := netip.ParseAddrPort(s.Observed()); err == nil {
+			own = append(own, mesh.Unfold(ap.Addr()))
+		}
+	}
+	return own
 }
 
 // Handle implements control.RoleHandler.

@@ -29,6 +29,9 @@ type Options struct {
 	// RelayPort is the port entries reach, for the first hello; 0: unknown
 	// until Serve.
 	RelayPort uint16
+	// Observed is host:port as management sees this machine, "" while that is
+	// not known: behind NAT no interface has it. nil: never known.
+	Observed func() string
 	// Relay are the settings of sessions; zero means their defaults.
 	Relay      relay.Config
 	Registerer prometheus.Registerer // nil: no metrics
