@@ -46,16 +46,12 @@ func newAdminStatus(a *adminCLI) *cobra.Command {
 }
 
 func meshFields(v admin.Status, now time.Time) []field {
-	available := "no (one server)"
-	if v.HighlyAvailable {
-		available = "yes"
-	}
 	return []field{
 		{"Mesh", string(v.Mesh)},
 		{"Version", v.Version},
 		{"Server", named(v.Server.Name, string(v.Server.Server))},
 		{"Up since", at(v.Server.Started, now)},
-		{"Highly available", available},
+		{"Highly available", highly(v.Server)},
 		{"Members", count(v.Members)},
 		{"Devices", count(v.Devices)},
 		{"Cells", count(v.Cells)},

@@ -12,14 +12,18 @@ import (
 )
 
 func newMgmt() *cobra.Command {
-	return group("mgmt", "The management server: etcd, the CA, node control", newMgmtServe(), newMgmtStatus())
+	return group("mgmt", "The management server: etcd, the CA, node control", newMgmtServe(), newMgmtStatus(), newBootstrapSecret(), newAbandonFounding())
 }
 
 // mgmtConfig is how a management server runs.
 type mgmtConfig struct {
 	mgmt.Config
-	PassphraseFile string    `key:"passphrase-file" help:"file with the root passphrase, read at founding only; asked for on the terminal when empty"`
-	Log            logConfig `key:"log"`
+	PassphraseFile string `key:"passphrase-file" help:"file with the root passphrase, read at founding only; asked for on the terminal when empty"`
+	// BootstrapSecretFile and TokenFile are how a server comes into a mesh of several.
+	BootstrapSecretFile string `key:"bootstrap-secret-file" help:"file with the bootstrap secret, the same on all servers that found the mesh together; see meshctl mgmt bootstrap-secret"`
+	TokenFile           string `key:"token-file" help:"file with a join token of meshctl admin mgmt add: come into that mesh instead of founding one; read while the data folder is empty"`
+
+	Log logConfig `key:"log"`
 }
 
 func newMgmtConfig() *mgmtConfig {
@@ -43,6 +47,9 @@ func (c *mgmtConfig) checks() []doctor.Check {
 		doctor.Listener("mesh port", c.MeshListen, c.MetricsListen),
 		doctor.Listener("etcd clients", c.Etcd.ClientListen, c.MetricsListen),
 		doctor.Listener("etcd peers", c.Etcd.PeerListen, c.MetricsListen),
+	}
+	if len(c.Peers) > 0 {
+		checks = append(checks, doctor.Listener("gossip", c.Gossip(), c.MetricsListen))
 	}
 	for what, addr := range map[string]string{"admin": c.AdminListen, "route gateway": c.GatewayListen, "metrics": c.MetricsListen} {
 		if addr != "" {

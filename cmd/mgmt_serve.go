@@ -25,7 +25,12 @@ func newMgmtServe() *cobra.Command {
 		Long: `Founds a mesh when the data folder is empty: it makes the root key, seals it under
 a passphrase (asked for on the terminal, or read from --passphrase-file), and
 keeps the passphrase nowhere. With a mesh in the folder it resumes and asks for
-nothing. Then it serves until SIGTERM.`,
+nothing. Then it serves until SIGTERM.
+
+With --bootstrap-expect 3 it founds the mesh together with the other --peers, all
+started with the same --bootstrap-secret-file, in any order. The passphrase is
+asked for on the server whose name comes first. With --token-file it comes into a
+mesh that exists: see "meshctl admin mgmt add".`,
 	})
 }
 
@@ -34,6 +39,20 @@ func (c *mgmtConfig) run(ctx context.Context, log *slog.Logger) error {
 	reg := prometheus.NewRegistry()
 	srv := &mgmt.Server{
 		Config: c.Config, Version: version().Version, Passphrase: c.passphrase, Registry: reg, Log: log,
+	}
+	if file := cmp.Or(c.BootstrapSecretFile, credential("bootstrap-secret")); file != "" {
+		srv.BootstrapSecret = func(ctx context.Context) (mesh.Secret, error) {
+			return readSecretFile(ctx, "bootstrap-secret-file", file, os.Stdin)
+		}
+	}
+	if file := cmp.Or(c.TokenFile, credential("token")); file != "" {
+		srv.Token = func(ctx context.Context) (mesh.JoinToken, error) {
+			text, err := readSecretFile(ctx, "token-file", file, os.Stdin)
+			if err != nil {
+				return mesh.JoinToken{}, err
+			}
+			return mesh.ParseJoinToken(text.Reveal())
+		}
 	}
 	var serving atomic.Bool
 	ready := func(context.Context) error {

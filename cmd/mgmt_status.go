@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,6 +93,12 @@ func printServer(w io.Writer, s admin.ServerStatus, now time.Time) error {
 			return err
 		}
 	}
+	if len(s.Servers) > 1 {
+		fmt.Fprintln(w)
+		if err := printTable(w, mgmtNoun().columns, s.Servers, now, true); err != nil {
+			return err
+		}
+	}
 	if len(s.Nodes) > 0 {
 		fmt.Fprintln(w)
 		columns := []column[admin.NodeLine]{
@@ -116,6 +123,15 @@ func printServer(w io.Writer, s admin.ServerStatus, now time.Time) error {
 	return nil
 }
 
+// highly says whether any server may fail, and why or why not.
+func highly(s admin.ServerStatus) string {
+	word := "no"
+	if s.HighlyAvailable {
+		word = "yes"
+	}
+	return word + " (" + cmp.Or(s.Availability, "not known") + ")"
+}
+
 func serverFields(s admin.ServerStatus, now time.Time) []field {
 	fields := []field{{"Server", named(s.Name, string(s.Server))}}
 	if s.Started.IsZero() {
@@ -125,7 +141,7 @@ func serverFields(s admin.ServerStatus, now time.Time) []field {
 	return append(fields, []field{
 		{"Version", s.Version},
 		{"Up since", at(s.Started, now)},
-		{"Highly available", "no (one server)"},
+		{"Highly available", highly(s)},
 		{"etcd", fmt.Sprintf("member %s of %d, leader %s", e.Member, e.Members, e.Leader)},
 		{"Revision", fmt.Sprint(e.Revision)},
 		{"Database", databaseUse(e)},

@@ -304,7 +304,46 @@ type ServerStatus struct {
 	Etcd         EtcdStatus    `json:"etcd"`
 	Certificates []CertEnd     `json:"certificates"`
 	Nodes        []NodeLine    `json:"nodes"`
-	Problems     []string      `json:"problems,omitzero"`
+	Servers      []ServerLine  `json:"servers,omitzero"`
+	// HighlyAvailable: any one server may fail now and nobody notices.
+	HighlyAvailable bool `json:"highlyAvailable"`
+	// Availability says why, or why not.
+	Availability string   `json:"availability,omitzero"`
+	Problems     []string `json:"problems,omitzero"`
+}
+
+// MgmtAddRequest lets one more management server in.
+type MgmtAddRequest struct {
+	Name       string        `json:"name"`
+	Passphrase string        `json:"passphrase"` // of the root; checked here, kept nowhere
+	Life       mesh.Duration `json:"life,omitzero"`
+}
+
+// MgmtAdded is the token with which the server comes; none when one of that
+// name is on its way already.
+type MgmtAdded struct {
+	Token   string    `json:"token,omitzero"`
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+// MgmtSignRequest signs the intermediate of a server that has come.
+type MgmtSignRequest struct {
+	Name       string `json:"name"`
+	Passphrase string `json:"passphrase"`
+}
+
+// MgmtProgress is how far a server has come.
+type MgmtProgress struct {
+	Waiting string      `json:"waiting,omitzero"` // for what
+	Server  *ServerLine `json:"server,omitzero"`  // once it has come
+}
+
+// ServerLine is a management server as another one sees it.
+type ServerLine struct {
+	mesh.Server
+	Votes  bool `json:"votes"`  // its etcd counts towards the quorum
+	Leader bool `json:"leader"` // of etcd
+	Here   bool `json:"here"`   // it answers now, as far as gossip knows
 }
 
 // EtcdStatus is the local member.

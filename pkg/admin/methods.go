@@ -72,6 +72,14 @@ var (
 	AdminSet    = Method[AdminSetRequest, mesh.Administrator]{"AdminSet", owner}
 	AdminRevoke = Method[RevokeRequest, mesh.Administrator]{"AdminRevoke", owner}
 
+	// What grows and shrinks the management cluster. MgmtAdd and MgmtSign take
+	// the root passphrase.
+	MgmtList       = Method[Page, List[ServerLine]]{"MgmtList", auditor}
+	MgmtAdd        = Method[MgmtAddRequest, MgmtAdded]{"MgmtAdd", owner}
+	MgmtSign       = Method[MgmtSignRequest, MgmtProgress]{"MgmtSign", owner}
+	MgmtRemove     = Method[RevokeRequest, ServerLine]{"MgmtRemove", owner}
+	MgmtMoveLeader = Method[Ref, None]{"MgmtMoveLeader", owner}
+
 	ConfigGet = Method[None, mesh.Config]{"ConfigGet", auditor}
 	ConfigSet = Method[ConfigSetRequest, mesh.Config]{"ConfigSet", owner}
 )
@@ -96,6 +104,7 @@ func Table() map[string]mesh.AdminRole {
 		RouteGet, CertList, CertGet, CertRevoke, CertCRL,
 		EventList, AuditList,
 		AdminList, AdminGet, AdminSet, AdminRevoke,
+		MgmtList, MgmtAdd, MgmtSign, MgmtRemove, MgmtMoveLeader,
 		ConfigGet, ConfigSet,
 	} {
 		name, need := m.describe()

@@ -233,8 +233,8 @@ func (g *Gossip) SetFacts(f Facts) error {
 func (g *Gossip) SetKeys(keys [][]byte) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.Keys = keys
 	if g.ring == nil {
-		g.Keys = keys
 		return nil
 	}
 	for _, k := range keys {

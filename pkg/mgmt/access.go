@@ -60,6 +60,9 @@ func newAccess(gatewayDoor, adminDoor bool) access {
 	t := access{
 		controlpb.Enrollment_Enroll_FullMethodName:   {doors: []door{doorMesh}, kinds: []kind{kindNobody}},
 		controlpb.Renewal_Renew_FullMethodName:       {doors: []door{doorMesh}, kinds: []kind{kindMgmt, kindCore, kindEntry, kindAdmin}, expired: true},
+		controlpb.Cluster_Promise_FullMethodName:     {doors: []door{doorMesh}, kinds: []kind{kindNobody}},
+		controlpb.Cluster_Join_FullMethodName:        {doors: []door{doorMesh}, kinds: []kind{kindNobody, kindMgmt}},
+		controlpb.Cluster_MoveLeader_FullMethodName:  {doors: []door{doorMesh}, kinds: []kind{kindMgmt}},
 		controlpb.NodeControl_Connect_FullMethodName: {doors: []door{doorMesh}, kinds: []kind{kindCore, kindEntry}},
 	}
 	gateway := own(gatewayDoor, doorGateway)

@@ -42,6 +42,9 @@ func TestEveryCellOfTheTable(t *testing.T) {
 		for _, expired := range []bool{false, true} {
 			allow(methodRenew, doorMesh, expired, kindMgmt, kindCore, kindEntry, kindAdmin)
 		}
+		allow(controlpb.Cluster_Promise_FullMethodName, doorMesh, false, kindNobody)
+		allow(controlpb.Cluster_Join_FullMethodName, doorMesh, false, kindNobody, kindMgmt)
+		allow(controlpb.Cluster_MoveLeader_FullMethodName, doorMesh, false, kindMgmt)
 		allow(methodConnect, doorMesh, false, kindCore, kindEntry)
 		for _, m := range []string{methodRange, methodTxn, methodWatch} {
 			allow(m, gatewayAt, false, kindEntry)

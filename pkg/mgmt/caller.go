@@ -2,6 +2,7 @@ package mgmt
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
@@ -22,6 +23,7 @@ type caller struct {
 	peer   identity.Peer // when kind is a role
 	uid    uint32        // when kind is local
 	remote netip.AddrPort
+	tls    *tls.ConnectionState // of a caller without a certificate
 }
 
 // AuthType names the mechanism, for gRPC.

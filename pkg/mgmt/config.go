@@ -1,7 +1,9 @@
 package mgmt
 
 import (
+	"net"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -13,12 +15,14 @@ type Config struct {
 	Dir  string `key:"dir" help:"data folder: keys, certificates and etcd; 0700"`
 	Name string `key:"name" help:"name of this server, unique among the servers (default: the host's name)"`
 
-	BootstrapExpect int `key:"bootstrap-expect" help:"how many servers found the mesh together"`
+	BootstrapExpect int      `key:"bootstrap-expect" help:"how many servers found the mesh together: 1 or 3"`
+	Peers           []string `key:"peers" help:"the servers that found the mesh together: host or host:gossip-port of each, this one too"`
 
 	MeshListen    string   `key:"listen" help:"mesh port: the one port that nodes and administrators need"`
 	MeshAddresses []string `key:"addresses" help:"host:port under which others reach the mesh port; names are resolved at each dial (default: the listen address, when it names one host)"`
 	AdminListen   string   `key:"admin-listen" help:"serve the Admin service here, on a private address, and not on the mesh port"`
 	GatewayListen string   `key:"gateway-listen" help:"serve the route gateway here, on a private address, and not on the mesh port"`
+	GossipListen  string   `key:"gossip-listen" help:"address and port (TCP and UDP) on which the servers tell each other who is there; a private address (default: the address of etcd.peer-listen, port 7946)"`
 	SocketPath    string   `key:"socket" help:"unix socket for administration on this machine (default: DIR/mgmt.sock)"`
 	MetricsListen string   `key:"metrics-listen" help:"health and metrics, on a private address; empty: none"`
 
@@ -89,6 +93,36 @@ func (c Config) Socket() string {
 		return c.SocketPath
 	}
 	return filepath.Join(c.Dir, "mgmt.sock")
+}
+
+// gossipPort is where gossip is unless something else is said.
+const gossipPort = "7946"
+
+// gossipAddress is where this server gossips, host:port.
+func (c Config) gossipAddress() string {
+	if c.GossipListen != "" {
+		return c.GossipListen
+	}
+	host, _, _ := net.SplitHostPort(c.Etcd.PeerListen) // Validate has looked at it
+	return net.JoinHostPort(host, gossipPort)
+}
+
+// Gossip is where this server gossips, host:port.
+func (c Config) Gossip() string { return c.gossipAddress() }
+
+// peerURL is where the other servers reach this one's etcd.
+func (c Config) peerURL() string { return "https://" + c.Etcd.PeerListen }
+
+// gossipPeers adds the port where none is named.
+func gossipPeers(peers []string) []string {
+	out := make([]string, len(peers))
+	for i, p := range peers {
+		if _, _, err := net.SplitHostPort(p); err != nil {
+			p = net.JoinHostPort(strings.Trim(p, "[]"), gossipPort)
+		}
+		out[i] = p
+	}
+	return out
 }
 
 // Advertised are the host:port that tokens and nodes learn for the mesh port.

@@ -31,7 +31,7 @@ func TestEveryFaultOfAConfigurationIsNamedAtOnce(t *testing.T) {
 	faults := map[string]func(*Config){
 		"dir":                        func(c *Config) { c.Dir = "data" },
 		"name":                       func(c *Config) { c.Name = "mgmt-aaaaaaaaaaaaaaaa" },
-		"bootstrap-expect 3":         func(c *Config) { c.BootstrapExpect = 3 },
+		"bootstrap-expect 2":         func(c *Config) { c.BootstrapExpect, c.Peers = 2, []string{"b"} },
 		"socket":                     func(c *Config) { c.SocketPath = "/" + strings.Repeat("x", 200) },
 		"listen":                     func(c *Config) { c.MeshListen = "8443" },
 		"addresses \"nowhere\"":      func(c *Config) { c.MeshAddresses = []string{"nowhere"} },

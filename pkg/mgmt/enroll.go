@@ -216,7 +216,9 @@ func joinedEvent(r mesh.Role) mesh.EventType {
 		return mesh.EventCoreJoined
 	case mesh.RoleEntry:
 		return mesh.EventEntryJoined
-	case mesh.RoleAdmin, mesh.RoleMgmt:
+	case mesh.RoleMgmt:
+		return mesh.EventTokenUsed // it has joined when its etcd has a vote
+	case mesh.RoleAdmin:
 	}
 	return mesh.EventAdminJoined
 }

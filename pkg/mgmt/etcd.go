@@ -37,6 +37,8 @@ func newEtcdPart(c Config, f *folder, k *keys, log *slog.Logger, now time.Time) 
 		ClientURL: "https://" + c.Etcd.ClientListen,
 		TLS:       material,
 		Token:     string(k.Mesh),
+		Cluster:   k.cluster,
+		Existing:  k.cluster != "",
 		Quota:     c.Etcd.Quota,
 		Heartbeat: c.Etcd.Heartbeat,
 		Election:  c.Etcd.Election,
@@ -75,14 +77,40 @@ func etcdMaterial(authority *ca.EtcdCA, c Etcd, now time.Time) (embedded.Materia
 	return m, ends, nil
 }
 
+// errGone stops a server that is no longer one of the mesh's.
+var errGone = setupf("to bring this machine back, empty its data folder and let it in anew: meshctl admin mgmt add NAME", "this server was removed from the mesh")
+
+// voteTick is how often a server that is being let in looks for its vote.
+const voteTick = 100 * time.Millisecond
+
+// vote waits until the member has a vote; before, it answers nothing.
+func (e *etcdPart) vote(ctx context.Context) error {
+	tick := time.NewTicker(voteTick)
+	defer tick.Stop()
+	for {
+		if s, err := e.member.Status(); err != nil || !s.Learner {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
 // run is the member's Run. Before it is ready, what stops it stops it again at
 // the next try, but for a port in use.
 func (e *etcdPart) run(ctx context.Context, ready func()) error {
 	up := false
 	err := e.member.Run(ctx, func() { up = true; ready() })
 	switch {
+	case errors.Is(err, embedded.ErrRemoved):
+		return errGone
 	case err == nil || up:
 		return err
+	case e.member.Existing && mesh.Kind(err) == nil:
+		return mesh.WithHint(fmt.Errorf("mgmt: join the other servers: %w: %w", err, mesh.ErrUnavailable), "start it again; it asks to be let in again")
 	case errors.Is(err, syscall.EADDRINUSE):
 		return mesh.WithHint(fmt.Errorf("%w: %w", err, mesh.ErrUnavailable),
 			"find who has the port with `ss -ltnp`, or set etcd.client-listen and etcd.peer-listen to other ports")

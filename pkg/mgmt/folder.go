@@ -38,6 +38,7 @@ func setupf(hint, format string, args ...any) error {
 // The data folder. All of it is private to the user that runs the server.
 //
 //	server.json       which server of which mesh this is; written last of the keys
+//	formation.json    how far it has come on its way into a mesh of several
 //	founded.json      that etcd holds the mesh; written once it does
 //	root.crt          certificate of the root
 //	root.sealed       its key, under the passphrase

@@ -13,7 +13,7 @@ import (
 	"github.com/meshctl/meshctl/pkg/store"
 )
 
-// Founding and resuming, by what the folder holds:
+// Founding on one server and resuming, by what the folder holds:
 //
 //	nothing of ours         ─▶ found: ask for the passphrase, write the keys,
 //	                           and server.json last
@@ -113,15 +113,9 @@ func (f *folder) refuseLost() error {
 // found makes a mesh: its root, etcd's CA, the data key, and this server's
 // issuer. The root's key is in the clear only here.
 func (f *folder) found(ctx context.Context, passphrase func(context.Context) (mesh.Secret, error), now time.Time) error {
-	if passphrase == nil {
-		return setupf("start it where a passphrase can be asked for, or name a file that holds one", "found a mesh in %s: no root passphrase", f.dir)
-	}
-	secret, err := passphrase(ctx)
+	secret, err := f.askPassphrase(ctx, passphrase)
 	if err != nil {
-		return fmt.Errorf("mgmt: found a mesh: root passphrase: %w", err)
-	}
-	if n := len(secret.Reveal()); n < ca.MinPassphrase {
-		return setupf("use several random words, and keep them off this server", "found a mesh: the root passphrase has %d bytes, at least %d are needed", n, ca.MinPassphrase)
+		return err
 	}
 	server := serverFile{Mesh: mesh.NewID(), Server: mesh.NewServerID(), Made: now.UTC()}
 	files, err := makeKeys(server, secret, now)
@@ -137,6 +131,20 @@ func (f *folder) found(ctx context.Context, passphrase func(context.Context) (me
 		}
 	}
 	return f.writeJSON(fileServer, server)
+}
+
+func (f *folder) askPassphrase(ctx context.Context, ask func(context.Context) (mesh.Secret, error)) (mesh.Secret, error) {
+	if ask == nil {
+		return "", setupf("start it where a passphrase can be asked for, or name a file that holds one", "found a mesh in %s: no root passphrase", f.dir)
+	}
+	secret, err := ask(ctx)
+	if err != nil {
+		return "", fmt.Errorf("mgmt: found a mesh: root passphrase: %w", err)
+	}
+	if n := len(secret.Reveal()); n < ca.MinPassphrase {
+		return "", setupf("use several random words, and keep them off this server", "found a mesh: the root passphrase has %d bytes, at least %d are needed", n, ca.MinPassphrase)
+	}
+	return secret, nil
 }
 
 // makeKeys returns the content of every key file but the data key's.

@@ -25,6 +25,13 @@ func Inspect(dir string) (admin.ServerStatus, error) {
 			s.Problems = append(s.Problems, err.Error())
 		}
 	}
+	if x, err := f.formation(); err != nil || x != nil && x.Name != "" {
+		problem(err)
+		if err == nil {
+			s.Name = x.Name
+			problem(errors.New("this server is on its way into a mesh of several; its log says what it waits for"))
+		}
+	}
 	if begun, err := f.has(fileServer); err != nil || !begun {
 		problem(errors.Join(errors.New("no mesh has been founded in "+dir), err))
 		return s, nil

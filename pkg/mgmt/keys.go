@@ -20,6 +20,9 @@ type keys struct {
 	key          crypto.Signer // of intermediate
 	etcd         *ca.EtcdCA
 	data         [32]byte
+
+	forming *formation // nil: no founding or joining is under way
+	cluster string     // members of etcd, when it begins by joining them
 }
 
 // load reads the folder of a server that has been founded. Every fault names

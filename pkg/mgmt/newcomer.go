@@ -35,7 +35,7 @@ func (e *enrollment) newIdentity(r mesh.Role) (mesh.Identity, error) {
 	case mesh.RoleAdmin:
 		id.ID = string(mesh.NewAdminID())
 	case mesh.RoleMgmt:
-		fallthrough
+		id.ID = string(mesh.NewServerID())
 	default:
 		return mesh.Identity{}, fmt.Errorf("mgmt: enroll: the join token is for a %s, which this version cannot admit: %w", r, mesh.ErrDenied)
 	}
@@ -71,6 +71,11 @@ func (e *enrollment) create(tx *store.Tx, t mesh.Token, id mesh.Identity, who ne
 		}
 		return name, store.Create(tx, e.store.Admins, mesh.AdminID(id.ID), mesh.Administrator{ID: mesh.AdminID(id.ID), Name: name, Role: t.Grant, Created: now})
 	case mesh.RoleMgmt:
+		name, err := free(tx, e.store.Servers, t.Name, id)
+		if err != nil {
+			return "", err
+		}
+		return name, store.Create(tx, e.store.Servers, mesh.ServerID(id.ID), mesh.Server{ID: mesh.ServerID(id.ID), Name: name, State: mesh.ServerJoining, Joined: now})
 	}
 	return "", fmt.Errorf("mgmt: enroll: no object for a %s: %w", id.Role, mesh.ErrDenied)
 }
@@ -148,7 +153,9 @@ func welcome(tx *store.Tx, s *store.Store, id mesh.Identity) (string, error) {
 		a, err = store.Get(tx, s.Admins, mesh.AdminID(id.ID))
 		name, revoked = a.Name, a.Revoked
 	case mesh.RoleMgmt:
-		return "", fmt.Errorf("mgmt: %s: servers issue for themselves: %w", id.Node(), mesh.ErrDenied)
+		var v mesh.Server
+		v, err = store.Get(tx, s.Servers, mesh.ServerID(id.ID))
+		name, revoked = v.Name, v.State == mesh.ServerRemoved
 	}
 	switch {
 	case mesh.Kind(err) == mesh.ErrNotFound:

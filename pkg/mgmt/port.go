@@ -106,6 +106,7 @@ func (p *port) handOver(t *tls.Conn, raw *budgetConn, who caller, leave *passage
 func (p *port) whoIs(cs tls.ConnectionState, from netip.AddrPort) (caller, error) {
 	c := caller{door: p.door, kind: kindNobody, remote: from}
 	if len(cs.PeerCertificates) == 0 {
+		c.tls = &cs
 		return c, nil
 	}
 	peer, err := identity.RenewingPeerOf(cs)

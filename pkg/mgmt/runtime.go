@@ -43,6 +43,7 @@ type runtime struct {
 	config    *store.Mirror[string, mesh.Config]
 	revs      *identity.Revocations
 	nodes     *nodes.Service
+	cluster   *cluster
 	conveyor  *conveyor
 	grpc      *grpc.Server
 	access    access
@@ -64,6 +65,7 @@ func newRuntime(s *Server, f *folder, k *keys, ports *listeners) (*runtime, erro
 		return nil, fmt.Errorf("mgmt: register metrics: %w", err)
 	}
 	r.etcd, err = newEtcdPart(s.Config, f, k, s.Log, r.now())
+	r.cluster = newCluster(r)
 	return r, err
 }
 
@@ -87,6 +89,7 @@ func (r *runtime) units(ready func()) []supervise.Unit {
 	units := []supervise.Unit{
 		{Name: "etcd", Run: r.etcd.run},
 		{Name: "store", Run: r.runStore},
+		{Name: "servers", Run: r.runCluster},
 		{Name: "ca", Run: r.runCA},
 		{Name: "grpc", Run: r.runGRPC},
 		{Name: "nodes", Run: r.runNodes},
@@ -152,6 +155,9 @@ func (r *runtime) runStore(ctx context.Context, ready func()) error {
 		return err
 	}
 	r.store = st
+	if err := r.etcd.vote(ctx); err != nil {
+		return errors.Join(err, st.Close())
+	}
 	err = settle(ctx, st, r.folder, r.keys, r.srv.Config.Founding.config(r.advertised))
 	if err == nil {
 		err = mendSealed(ctx, st, r.folder, r.keys, r.log)
@@ -161,6 +167,18 @@ func (r *runtime) runStore(ctx context.Context, ready func()) error {
 		<-ctx.Done()
 	}
 	return errors.Join(err, st.Close())
+}
+
+// runCluster keeps this server and the others together.
+func (r *runtime) runCluster(ctx context.Context, ready func()) error {
+	if r.keys.forming != nil && r.keys.forming.founds() && r.srv.BootstrapSecret != nil {
+		secret, err := r.srv.secret(ctx)
+		if err != nil {
+			return err
+		}
+		r.cluster.secret = secret
+	}
+	return r.cluster.run(ctx, ready)
 }
 
 // runCA starts the authority, and keeps this server's own certificate and the

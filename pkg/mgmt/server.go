@@ -2,6 +2,8 @@ package mgmt
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -18,10 +20,19 @@ type Server struct {
 	// Passphrase is asked for the root passphrase when a mesh is founded, and
 	// at no other time. nil: founding is refused.
 	Passphrase func(context.Context) (mesh.Secret, error)
-	Registry   *prometheus.Registry // nil: one of its own
-	Log        *slog.Logger
+	// BootstrapSecret is what the servers that found a mesh together prove to
+	// each other, at least MinBootstrapSecret bytes. nil: none is known.
+	BootstrapSecret func(context.Context) (mesh.Secret, error)
+	// Token lets a server with an empty folder into the mesh of the token. nil:
+	// it founds one.
+	Token    func(context.Context) (mesh.JoinToken, error)
+	Registry *prometheus.Registry // nil: one of its own
+	Log      *slog.Logger
 	// Up, when set, is told where the server listens once it serves.
 	Up func(Addresses)
+
+	// step, in tests, ends the process where founding or joining has got to.
+	step func(string) error
 }
 
 // Addresses are where a server listens, with the ports that the system chose.
@@ -36,6 +47,9 @@ type Addresses struct {
 func (s *Server) Run(ctx context.Context, ready func()) error {
 	r, err := s.prepare(ctx)
 	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil // it was stopped while it waited for others
+		}
 		return err
 	}
 	defer r.close()
@@ -66,9 +80,41 @@ func (s *Server) prepare(ctx context.Context) (*runtime, error) {
 }
 
 func (s *Server) open(ctx context.Context, f *folder, ports *listeners) (*runtime, error) {
-	k, err := f.foundOrResume(ctx, s.Passphrase, time.Now())
+	k, err := s.keys(ctx, f, ports)
 	if err != nil {
 		return nil, err
 	}
 	return newRuntime(s, f, k, ports)
+}
+
+// keys returns the keys of the mesh that this server is in, or has got into now.
+func (s *Server) keys(ctx context.Context, f *folder, ports *listeners) (*keys, error) {
+	known, err := f.has(fileServer)
+	if err != nil {
+		return nil, err
+	}
+	forming, err := f.has(fileFormation)
+	if err != nil {
+		return nil, err
+	}
+	if forming || !known && (s.Config.BootstrapExpect > 1 || s.Token != nil) {
+		return s.form(ctx, f, ports)
+	}
+	return f.foundOrResume(ctx, s.Passphrase, time.Now())
+}
+
+// secret returns the bootstrap secret.
+func (s *Server) secret(ctx context.Context) (mesh.Secret, error) {
+	const hint = "make one with `meshctl mgmt bootstrap-secret`, and give all servers the same"
+	if s.BootstrapSecret == nil {
+		return "", setupf(hint, "found a mesh together: no bootstrap secret")
+	}
+	secret, err := s.BootstrapSecret(ctx)
+	if err != nil {
+		return "", setup(fmt.Errorf("mgmt: bootstrap secret: %w", err))
+	}
+	if n := len(secret.Reveal()); n < MinBootstrapSecret {
+		return "", setupf(hint, "the bootstrap secret has %d bytes, at least %d are needed", n, MinBootstrapSecret)
+	}
+	return secret, nil
 }

@@ -101,13 +101,14 @@ func (r *runtime) register(g *grpc.Server) {
 		store: r.store, ca: r.authority, log: r.log, now: r.now,
 		often: newLimiter[string](0, renewalBurst),
 	})
+	controlpb.RegisterClusterServer(g, clusterService{cluster: r.cluster})
 	controlpb.RegisterNodeControlServer(g, &nodeControl{
 		NodeControlServer: r.nodes, often: newLimiter[string](rate.Every(streamEvery), streamBurst), now: r.now,
 	})
 	gw := &gateway.Server{Client: r.store.Client(), PeerID: peerID, HasLeader: r.etcd.member.HasLeader, Log: r.log}
 	gw.Register(g)
 	svc := &adminsvc.Service{
-		Store: r.store, CA: r.authority, ServerStatus: r.status, NewCellCA: ca.NewCellCA, WaitServed: r.nodes.WaitServed,
+		Store: r.store, CA: r.authority, ServerStatus: r.status, NewCellCA: ca.NewCellCA, WaitServed: r.nodes.WaitServed, Servers: serversOf{r.cluster},
 		Mesh: r.keys.Mesh, Server: r.keys.Server, RootHash: r.rootHash(), Version: r.srv.Version, Log: r.log,
 	}
 	admin.Serve(g, svc.Bindings())

@@ -59,9 +59,26 @@ func plant(ctx context.Context, st *store.Store, k *keys, first mesh.Config) err
 				return err
 			}
 		}
-		return nil
+		return plantOthers(tx, st, k)
 	})
 	return err
+}
+
+// plantOthers writes down who founded the mesh together with this server, and
+// that they may come with the bootstrap secret.
+func plantOthers(tx *store.Tx, st *store.Store, k *keys) error {
+	if k.forming == nil || len(k.forming.Others) == 0 {
+		return nil
+	}
+	for _, o := range k.forming.Others {
+		if err := store.Create(tx, st.Servers, o.Server.ID, o.Server); err != nil {
+			return err
+		}
+		if err := store.Create(tx, st.CA, blobIssuer(o.Server.ID), store.Blob{Data: o.Intermediate, Created: k.Made}); err != nil {
+			return err
+		}
+	}
+	return store.Create(tx, st.CA, blobFounding, store.Blob{Data: []byte(k.forming.Server), Created: k.Made})
 }
 
 // recognise refuses an etcd that holds no mesh, or another than the keys are of.

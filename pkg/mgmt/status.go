@@ -21,11 +21,12 @@ const certNode = "node"
 func (r *runtime) status(ctx context.Context) (admin.ServerStatus, error) {
 	s := admin.ServerStatus{
 		Server:       r.keys.Server,
-		Name:         r.srv.Config.Name,
+		Name:         r.cluster.name(),
 		Version:      r.srv.Version,
 		Started:      r.started,
 		Certificates: r.certificates(),
 		Nodes:        r.nodes.Connected(),
+		Servers:      r.cluster.lines(),
 	}
 	problem := func(format string, args ...any) { s.Problems = append(s.Problems, fmt.Sprintf(format, args...)) }
 
@@ -34,6 +35,7 @@ func (r *runtime) status(ctx context.Context) (admin.ServerStatus, error) {
 		problem("etcd: %v", err)
 	}
 	s.Etcd = etcd
+	s.HighlyAvailable, s.Availability = available(s.Servers)
 	if err == nil && etcd.Leader == "" {
 		problem("etcd: no leader: changes are refused, lookups go on")
 	}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -30,7 +31,7 @@ func (c Config) Validate() error {
 	var f faults
 	f.add(filepath.IsAbs(c.Dir), "dir %q: want an absolute path", mesh.Quotable(c.Dir))
 	f.add(mesh.CheckName(c.Name) == nil, "name %q: want 1 to 100 bytes of printable text that does not look like an id", mesh.Quotable(c.Name))
-	f.add(c.BootstrapExpect == 1, "bootstrap-expect %d: this release founds a mesh on 1 server", c.BootstrapExpect)
+	c.together(&f)
 	f.add(filepath.IsAbs(c.Socket()), "socket %q: want an absolute path", mesh.Quotable(c.Socket()))
 	f.add(len(c.Socket()) <= maxSocketPath, "socket: the path has %d bytes, at most %d fit; set socket to a shorter one", len(c.Socket()), maxSocketPath)
 	c.listeners(&f)
@@ -38,6 +39,38 @@ func (c Config) Validate() error {
 	c.Founding.validate(&f)
 	c.Rates.validate(&f)
 	return errors.Join(f...)
+}
+
+// together checks what is for meshes of several servers.
+func (c Config) together(f *faults) {
+	f.add(c.BootstrapExpect == 1 || c.BootstrapExpect == 3, "bootstrap-expect %d: a mesh is founded on 1 server or on 3", c.BootstrapExpect)
+	f.add(c.BootstrapExpect == 1 || len(c.Peers) >= c.BootstrapExpect-1, "peers: %d are named, but %d servers found the mesh together; name all of them", len(c.Peers), c.BootstrapExpect)
+	for i, p := range gossipPeers(c.Peers) {
+		f.add(checkDial(p) == nil, "peers %q: want host or host:port", mesh.Quotable(c.Peers[i]))
+	}
+	if _, err := netip.ParseAddrPort(c.Etcd.PeerListen); err != nil {
+		return // told of already
+	}
+	g, err := netip.ParseAddrPort(c.gossipAddress())
+	f.add(err == nil && !g.Addr().IsUnspecified() && g.Port() != 0, "gossip-listen %q: want one private address and port", mesh.Quotable(c.gossipAddress()))
+	if peer := netip.MustParseAddrPort(c.Etcd.PeerListen); peer.Addr().IsLoopback() {
+		for _, p := range gossipPeers(c.Peers) {
+			host, _, err := net.SplitHostPort(p)
+			a, err2 := netip.ParseAddr(host)
+			f.add(err != nil || host == "localhost" || err2 == nil && a.IsLoopback(),
+				"etcd.peer-listen %s: the server %q cannot reach a loopback address of this one", c.Etcd.PeerListen, mesh.Quotable(p))
+		}
+	}
+}
+
+// checkPeerURL accepts https://address:port.
+func checkPeerURL(s string) error {
+	at, ok := strings.CutPrefix(s, "https://")
+	a, err := netip.ParseAddrPort(at)
+	if !ok || err != nil || a.Port() == 0 || a.Addr().IsUnspecified() {
+		return errors.New("etcd's peer URL is not https://address:port")
+	}
+	return nil
 }
 
 func (c Config) listeners(f *faults) {

@@ -23,6 +23,24 @@ type Authority interface {
 	CRL(number *big.Int, revoked []ca.RevokedCert, now, next time.Time) ([]byte, error)
 }
 
+// Servers is what the handlers need of the management cluster.
+type Servers interface {
+	// Lines are the servers as this one sees them.
+	Lines(context.Context) ([]admin.ServerLine, error)
+	// Remove takes a server's etcd member out. It returns ErrUnavailable when the
+	// rest would be no quorum.
+	Remove(context.Context, mesh.Server) error
+	// MoveLeader hands etcd's leadership to a member.
+	MoveLeader(ctx context.Context, member string) error
+	// OpenRoot returns ErrDenied for a wrong passphrase.
+	OpenRoot(passphrase mesh.Secret) (*ca.Root, error)
+	// Requested is the key a joining server wants signed, PKIX; ErrNotFound
+	// before it has asked. Signed says whether it was.
+	Requested(tx *store.Tx, s mesh.ServerID) ([]byte, error)
+	Signed(tx *store.Tx, s mesh.ServerID) (bool, error)
+	Sign(tx *store.Tx, s mesh.ServerID, intermediate []byte) error
+}
+
 // Service has a handler for every method in admin.Table.
 type Service struct {
 	Store *store.Store
@@ -35,12 +53,14 @@ type Service struct {
 	// NewCellCA makes the authority of a private cell: certificate and key as
 	// PEM. nil: ca.NewCellCA.
 	NewCellCA func(suffix mesh.ServerName, now time.Time) (string, mesh.Secret, error)
-	Mesh      mesh.ID
-	Server    mesh.ServerID
-	RootHash  [32]byte // SHA-256 of the root certificate, for join tokens
-	Version   string
-	Log       *slog.Logger
-	Now       func() time.Time // nil: time.Now
+	// Servers keeps the management servers together.
+	Servers  Servers
+	Mesh     mesh.ID
+	Server   mesh.ServerID
+	RootHash [32]byte // SHA-256 of the root certificate, for join tokens
+	Version  string
+	Log      *slog.Logger
+	Now      func() time.Time // nil: time.Now
 }
 
 // Bindings are the handlers of all methods, for admin.Serve.
@@ -101,6 +121,12 @@ func (s *Service) Bindings() []admin.Binding {
 		admin.AdminGet.Handle(s.adminGet),
 		admin.AdminSet.Handle(s.adminSet),
 		admin.AdminRevoke.Handle(s.adminRevoke),
+
+		admin.MgmtList.Handle(s.mgmtList),
+		admin.MgmtAdd.Handle(s.mgmtAdd),
+		admin.MgmtSign.Handle(s.mgmtSign),
+		admin.MgmtRemove.Handle(s.mgmtRemove),
+		admin.MgmtMoveLeader.Handle(s.mgmtMoveLeader),
 
 		admin.ConfigGet.Handle(s.configGet),
 		admin.ConfigSet.Handle(s.configSet),

@@ -29,7 +29,7 @@ func (s *Service) statusGet(ctx context.Context, _ admin.None) (admin.Status, er
 	}
 	st := admin.Status{
 		Mesh: s.Mesh, Version: s.Version, Server: server, Cores: map[string]int{},
-		HighlyAvailable: server.Etcd.Members >= 3,
+		HighlyAvailable: server.HighlyAvailable,
 	}
 	u, err := s.usage(ctx)
 	if err != nil {
@@ -84,7 +84,11 @@ func (s *Service) soon(end time.Time, life mesh.Duration) bool {
 func (s *Service) serverWarnings(st admin.Status, cfg mesh.Config) []string {
 	var out []string
 	if !st.HighlyAvailable {
-		out = append(out, "not highly available: one management server; while it is down nothing can be changed and no node can join")
+		why := st.Server.Availability
+		if why == "" || why == "one server" {
+			why = "one management server; while it is down nothing can be changed and no node can join"
+		}
+		out = append(out, "not highly available: "+why)
 	}
 	out = append(out, st.Server.Problems...)
 	if a := st.Server.Etcd.Alarms; len(a) > 0 {

@@ -42,7 +42,7 @@ func TestBadTokensAreRefused(t *testing.T) {
 		kind error
 		says string
 	}{
-		{"a server cannot join yet", "owner", admin.TokenCreateRequest{Role: mesh.RoleMgmt}, mesh.ErrInvalid, "cannot join yet"},
+		{"a server needs the root", "owner", admin.TokenCreateRequest{Role: mesh.RoleMgmt}, mesh.ErrInvalid, "root passphrase"},
 		{"an unknown role", "owner", admin.TokenCreateRequest{Role: "exit"}, mesh.ErrInvalid, "role"},
 		{"only owners invite", "operator", admin.TokenCreateRequest{Role: mesh.RoleAdmin, Grant: mesh.AdminAuditor}, mesh.ErrDenied, "owner"},
 		{"a grant is needed", "owner", admin.TokenCreateRequest{Role: mesh.RoleAdmin}, mesh.ErrInvalid, "--grant"},

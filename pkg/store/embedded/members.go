@@ -130,9 +130,12 @@ func (m *Member) change(ctx context.Context, what string, f func(context.Context
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, changeTime)
+	// Not a child of ctx: etcd would look for its own kind of caller in the
+	// context of a call to this process.
+	own, cancel := context.WithTimeout(context.Background(), changeTime)
 	defer cancel()
-	err = f(ctx, e.Server)
+	defer context.AfterFunc(ctx, cancel)()
+	err = f(own, e.Server)
 	switch {
 	case err == nil:
 		return nil
