@@ -7,6 +7,9 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,14 +39,27 @@ revoked and refused.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			out := c.OutOrStdout()
 			s.Step = func(what string, took time.Duration) { fmt.Fprintf(out, "  ✓ %-48s %6.2f s\n", what, took.Seconds()) }
-			return runDevUp(c.Context(), out, s, demo)
+			ctx, stop := untilHangUp(c.Context())
+			defer stop()
+			return runDevUp(ctx, out, s, demo)
 		},
 	}
 	c.Flags().BoolVar(&demo, "demo", false, "show the main job, then stop everything")
-	c.Flags().StringVar(&s.Dir, "dir", dev.DefaultDir(), "folder for everything it writes")
+	c.Flags().StringVar(&s.Dir, "dir", dev.DefaultDir(), "folder for everything it writes; removed at the end")
 	c.Flags().StringVar(&s.Forward, "forward", "", "cores pass clients on to this host:port instead of being a proxy")
 	c.MarkFlagsMutuallyExclusive("demo", "forward")
 	return c
+}
+
+// untilHangUp ends also when the terminal goes away, unless somebody wanted
+// that ignored, and lets no closed pipe kill the process: a dev mesh is stopped
+// and removed in every case that can be noticed.
+func untilHangUp(ctx context.Context) (context.Context, context.CancelFunc) {
+	signal.Ignore(syscall.SIGPIPE)
+	if signal.Ignored(syscall.SIGHUP) {
+		return context.WithCancel(ctx)
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
 func runDevUp(ctx context.Context, out io.Writer, s dev.Settings, demo bool) error {
@@ -52,6 +68,9 @@ func runDevUp(ctx context.Context, out io.Writer, s dev.Settings, demo bool) err
 		return fmt.Errorf("dev: find this binary: %w", err)
 	}
 	s.Binary = binary
+	if s.Dir, err = filepath.Abs(s.Dir); err != nil {
+		return fmt.Errorf("dev: %w", err)
+	}
 	begin := time.Now()
 	fmt.Fprintf(out, "a mesh on loopback, in %s\n", s.Dir)
 	m, err := dev.Up(ctx, s)
@@ -89,15 +108,24 @@ ready. Try, in another terminal:
 
   # look around and change things
   export MESHCTL_SOCKET=%[7]s
-  meshctl admin status
-  meshctl admin device list
-  meshctl admin device suspend %[8]s
+  %[10]s admin status
+  %[10]s admin device list
+  %[10]s admin device suspend %[8]s
 
-  meshctl dev status
-  meshctl dev logs core-a
+  %[10]s dev status%[11]s
+  %[10]s dev logs%[11]s core-a
 
 Ctrl-C here stops everything.
-`, m.Link.ServerName, port, m.CAFile(), m.Link.User, m.Link.Secret, m.Origin.URL(), m.SocketPath(), dev.DeviceName, host)
+`, m.Link.ServerName, port, shellWord(m.CAFile()), m.Link.User, m.Link.Secret, m.Origin.URL(), shellWord(m.SocketPath()), dev.DeviceName, host,
+		shellWord(os.Args[0]), dirFlag(m.Dir))
+}
+
+// dirFlag is what leads another command to the same folder.
+func dirFlag(dir string) string {
+	if dir == dev.DefaultDir() {
+		return ""
+	}
+	return " --dir " + shellWord(dir)
 }
 
 func newDevDown() *cobra.Command {

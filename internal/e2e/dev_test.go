@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -115,4 +116,40 @@ func TestDevUpTouchesNoForeignFolder(t *testing.T) {
 	if b, err := os.ReadFile(file); err != nil || string(b) != "mine" {
 		t.Errorf("the file has become %q, %v", b, err)
 	}
+}
+
+// A dev mesh ends with its terminal, and goes on when nobody reads what it says.
+func TestDevUpEndsWithItsTerminalAndNotWithItsReader(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(shortDir(t), "d")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := command{args: []string{"dev", "up", "--dir", dir}}.prepare(t.Context(), t.TempDir())
+	c.Stdout = w
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	r.Close()
+	eventually(t, patience, "every part ready without a reader", func() error {
+		var st dev.State
+		o := meshctl(t, "dev", "status", "--dir", dir, "-o", "json")
+		if o.code != exitOK {
+			return errors.New(o.stderr)
+		}
+		o.decode(t, &st)
+		if len(st.Parts) < 5 || slices.ContainsFunc(st.Parts, func(p dev.Part) bool { return p.State != "ready" }) {
+			return fmt.Errorf("%v", st.Parts)
+		}
+		return nil
+	})
+	if err := c.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+	nothingOf(t, dir)
 }

@@ -50,9 +50,12 @@ func Down(ctx context.Context, dir string) error {
 		return err
 	}
 	lock, err := claim(dir)
-	if err == nil { // nobody holds it: `dev up` was killed, and its children with it
+	switch {
+	case err == nil: // nobody holds it: `dev up` was killed, and its children with it
 		defer lock.Close()
-		return os.RemoveAll(dir)
+		return remove(dir)
+	case !errors.Is(err, errInUse): // then the process may be anybody's
+		return err
 	}
 	if err := syscall.Kill(s.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("dev: stop process %d: %w", s.PID, err)

@@ -72,10 +72,6 @@ func Up(ctx context.Context, s Settings) (_ *Mesh, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := empty(s.Dir); err != nil {
-		lock.Close()
-		return nil, err
-	}
 	m := &Mesh{Settings: s, lock: lock, launcher: newLauncher(), started: time.Now()}
 	defer func() {
 		if err == nil {
@@ -90,6 +86,9 @@ func Up(ctx context.Context, s Settings) (_ *Mesh, err error) {
 		}
 		err = errors.Join(err, m.Close())
 	}()
+	if err := m.save(); err != nil { // before anything else, so that remains of it are known as ours
+		return nil, err
+	}
 	for _, stage := range []func(context.Context) error{m.startMgmt, m.startCores, m.startEntries, m.addDevice} {
 		if err := stage(ctx); err != nil {
 			return nil, err
@@ -104,7 +103,7 @@ func (m *Mesh) step(ctx context.Context, what string, run func(context.Context) 
 	defer cancel()
 	begin := time.Now()
 	if err := run(ctx); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("not done: %s: %w", what, err)
 	}
 	if m.Step != nil {
 		m.Step(what, time.Since(begin))
@@ -126,7 +125,7 @@ func (m *Mesh) Close() error {
 		errs = append(errs, m.Origin.Close())
 	}
 	m.launcher.close()
-	errs = append(errs, os.RemoveAll(m.Dir), m.lock.Close())
+	errs = append(errs, remove(m.Dir), m.lock.Close())
 	return errors.Join(errs...)
 }
 
