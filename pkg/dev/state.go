@@ -64,8 +64,26 @@ func (s State) save(dir string) error {
 	return os.Rename(statePath(dir)+".new", statePath(dir))
 }
 
+// own refuses a folder that somebody else could have put there, as anybody can
+// below /tmp: its dev.json says which processes to stop.
+func own(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("dev: %w", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok || st.Uid != uint32(os.Getuid()) || info.Mode().Perm()&0o022 != 0 {
+		return mesh.WithHint(fmt.Errorf("dev: %s is not a folder that belongs to this user alone (%v): %w", dir, info.Mode(), mesh.ErrDenied),
+			"remove it, or choose another --dir")
+	}
+	return nil
+}
+
 // Load reads the state of the dev mesh in dir.
 func Load(dir string) (State, error) {
+	if err := own(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return State{}, err
+	}
 	data, err := os.ReadFile(statePath(dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return State{}, mesh.WithHint(fmt.Errorf("dev: no dev mesh in %s: %w", dir, mesh.ErrNotFound), "start one with `meshctl dev up`")
@@ -87,8 +105,11 @@ func claim(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("dev: %w", err)
 	}
-	if err := ours(dir); err != nil {
-		return nil, mesh.WithHint(err, "choose another --dir")
+	if err := own(dir); err != nil {
+		return nil, err
+	}
+	if err := vacant(dir); err != nil {
+		return nil, err
 	}
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("dev: %w", err)
@@ -109,17 +130,8 @@ func claim(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// ours says whether this user may keep secrets in dir, and whether it is empty
-// or what an earlier dev mesh left. In a folder such as /tmp anybody can be
-// first to make it.
-func ours(dir string) error {
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return fmt.Errorf("dev: %w", err)
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || !ok || int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("dev: %s is not a folder of this user: %w", dir, mesh.ErrConflict)
-	}
+// vacant refuses a folder that is neither empty nor what a dev mesh left.
+func vacant(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("dev: %w", err)
@@ -129,7 +141,7 @@ func ours(dir string) error {
 		return nil
 	}
 	if _, err := Load(dir); err != nil {
-		return fmt.Errorf("dev: %s is not empty and is not a dev mesh: %w", dir, mesh.ErrConflict)
+		return mesh.WithHint(fmt.Errorf("dev: %s is not empty and is not a dev mesh: %w", dir, mesh.ErrConflict), "choose another --dir")
 	}
 	return nil
 }
