@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -23,7 +24,19 @@ import (
 	"github.com/meshctl/meshctl/pkg/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	code := m.Run()
+	// Members leave connections to each other behind, which end by a timeout of 5 s.
+	err := goleak.Find()
+	for end := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(end); {
+		err = goleak.Find()
+	}
+	if code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 // logBuffer is written by etcd's goroutines.
 type logBuffer struct {
