@@ -167,7 +167,7 @@ func TestARestlessNodeFillsNoAudit(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, quick(), loopback...)
 	core, entry := n.addCore("c"), n.addEntry("e")
-	for i := range 3 * paceBurst {
+	for i := range 2 * paceBurst {
 		for _, f := range []*fake{core, entry} {
 			f.hello.Boot, f.hello.Version = int64(i), fmt.Sprint("v", i)
 			l := f.greet()
@@ -178,7 +178,7 @@ func TestARestlessNodeFillsNoAudit(t *testing.T) {
 				if f == entry {
 					seen = e.Value.Version
 				}
-				return err == nil && (seen == f.hello.Version || i >= paceBurst)
+				return err == nil && (seen == f.hello.Version || i >= paceBurst/2) // its turns also go for what is not dialled
 			})
 			l.hangUp()
 		}
@@ -193,7 +193,7 @@ func TestARestlessNodeFillsNoAudit(t *testing.T) {
 			by++
 		}
 	}
-	if by < paceBurst || by > 2*paceBurst {
+	if by < paceBurst/2 || by > 2*paceBurst {
 		t.Errorf("%d audit records of what two nodes did, at most %d may be", by, 2*paceBurst)
 	}
 }
