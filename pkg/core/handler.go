@@ -148,7 +148,7 @@ func refuse(w http.ResponseWriter, err error) {
 
 // reason is the first line of err: a name may have many addresses.
 func reason(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
+	line, _, _ := strings.Cut(mesh.Plain(err), "; ")
 	return mesh.Quotable(line)
 }
 

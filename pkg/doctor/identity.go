@@ -20,7 +20,7 @@ func Identity(dir string) Check {
 		case errors.Is(err, mesh.ErrNotFound):
 			return warn("this machine has not joined", "join with a token from `meshctl admin token create`")
 		case err != nil:
-			return fail(err.Error(), mesh.Hint(err))
+			return fail(mesh.Plain(err), mesh.Hint(err))
 		}
 		leaf := node.Leaf()
 		left := time.Until(leaf.NotAfter)

@@ -1,6 +1,9 @@
 package mesh
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 // Error kinds. A kind exists where a caller acts differently; every error that
 // leaves a package of ours wraps at most one of them.
@@ -45,6 +48,23 @@ func Hint(err error) string {
 		return h.Hint
 	}
 	return ""
+}
+
+// Plain is err's text for people, for a table or a page: on one line, without
+// the package that says it and without the kind at its end, when that repeats
+// for programs what stands before it.
+func Plain(err error) string {
+	var parts []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		for _, kind := range []error{ErrInvalid, ErrUnavailable, ErrDenied} {
+			line = strings.TrimSuffix(line, ": "+kind.Error())
+		}
+		if head, rest, ok := strings.Cut(line, ": "); ok && strings.Trim(head, "abcdefghijklmnopqrstuvwxyz") == "" {
+			line = rest
+		}
+		parts = append(parts, line)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // Kind returns the kind that err wraps, or nil.

@@ -47,7 +47,7 @@ func (s *Service) probe(ctx context.Context, se *session) {
 			failed++
 			wait = min(s.times.Retry<<min(failed-1, 10), s.times.Probe)
 			if failed >= patience || !d.ok && !s.serves(se) {
-				d = dialState{failure: oneLine(err), addrs: d.addrs}
+				d = dialState{failure: mesh.Plain(err), addrs: d.addrs}
 			}
 			s.Log.Debug("dial-back failed", "node", se.node, "err", err)
 		} else {
@@ -91,7 +91,7 @@ func (s *Service) probeOnce(ctx context.Context, se *session) ([]netip.AddrPort,
 	all, refused := candidates(ctx, s.resolver(), s.policy(), se.hello.GetAdvertise(), se.observed.Addr(), se.hello.GetRelayPort())
 	if errors.Is(refused, mesh.ErrDenied) {
 		s.tell(mesh.Event{Type: mesh.EventAddressRefused, Severity: mesh.Warning, Object: se.node,
-			Cause:  oneLine(refused),
+			Cause:  mesh.Plain(refused),
 			Advice: "have the core advertise an address that is its own and public, or add its range to allowedAddresses"})
 	}
 	var answered []netip.AddrPort

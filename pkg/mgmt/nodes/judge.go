@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/identity"
@@ -125,6 +124,3 @@ func eventOf(before, after mesh.Core) (mesh.Event, bool) {
 	}
 	return e, true
 }
-
-// oneLine is an error's text for a table.
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
