@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"cmp"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,12 +61,12 @@ func limitOf(n int64, shown string) string {
 	return shown
 }
 
-// named is "name (id)", or "" for nothing.
+// named is "name (id)", or what there is of the two.
 func named(name, id string) string {
-	if id == "" {
-		return ""
+	if name == "" || id == "" {
+		return name + id
 	}
-	return strings.TrimSpace(name + " (" + id + ")")
+	return name + " (" + id + ")"
 }
 
 func newAdminDevice(a *adminCLI) *cobra.Command {

@@ -27,7 +27,7 @@ read from its data folder instead.
 
 Exit status: 0 when the server answers and reports no problem, 69 when it does not
 answer, 1 when it reports a problem.`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if _, err := loadConfig(c, "mgmt", cfg); err != nil {
 				return err
@@ -47,10 +47,12 @@ func runMgmtStatus(c *cobra.Command, cfg *mgmtConfig, format outputFormat) error
 		return err
 	}
 	if down {
+		fault := mesh.Plain(err)
 		if st, err = mgmt.Inspect(cfg.Dir); err != nil {
 			return err
 		}
-		st.Problems = append([]string{"the server does not answer on " + cfg.Socket()}, st.Problems...)
+		st.Name = cmp.Or(st.Name, cfg.Name)
+		st.Problems = append([]string{fault}, st.Problems...)
 	}
 	if format.structured() {
 		err = format.print(c.OutOrStdout(), st)
@@ -69,14 +71,15 @@ func runMgmtStatus(c *cobra.Command, cfg *mgmtConfig, format outputFormat) error
 }
 
 func askStatus(ctx context.Context, socket string) (admin.ServerStatus, error) {
-	cc, err := admin.DialSocket(socket)
+	link, err := dialAdminSocket(ctx, socket)
 	if err != nil {
 		return admin.ServerStatus{}, err
 	}
-	defer cc.Close()
+	defer link.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return admin.ServerStatusGet.Call(ctx, cc, admin.None{})
+	st, err := admin.ServerStatusGet.Call(ctx, link, admin.None{})
+	return st, link.explain(err, admin.ServerStatusGet.Need)
 }
 
 func printServer(w io.Writer, s admin.ServerStatus, now time.Time) error {

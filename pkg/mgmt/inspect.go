@@ -14,15 +14,18 @@ import (
 // Inspect describes a server that does not answer from what its data folder
 // holds, and changes nothing. What cannot be read is named in Problems.
 func Inspect(dir string) (admin.ServerStatus, error) {
-	if _, err := os.Stat(dir); err != nil {
-		return admin.ServerStatus{}, mesh.WithHint(fmt.Errorf("mgmt: inspect data folder: %w", err),
-			"name the folder with --dir or --config; `meshctl mgmt serve` makes it")
+	if _, err := os.ReadDir(dir); err != nil {
+		hint := "name the folder with --dir or --config; `meshctl mgmt serve` makes it"
+		if errors.Is(err, fs.ErrPermission) {
+			hint = "run it as root, or as the server's own user"
+		}
+		return admin.ServerStatus{}, mesh.WithHint(fmt.Errorf("mgmt: inspect data folder: %w", err), hint)
 	}
 	f := &folder{dir: dir}
 	var s admin.ServerStatus
 	problem := func(err error) {
 		if err != nil {
-			s.Problems = append(s.Problems, err.Error())
+			s.Problems = append(s.Problems, mesh.Plain(err))
 		}
 	}
 	if x, err := f.formation(); err != nil || x != nil && x.Name != "" {
