@@ -36,9 +36,10 @@ type keeper struct {
 	server mesh.ServerID
 	etcd   *etcdPart
 	// own are the ends of this server's certificates.
-	own func() []admin.CertEnd
-	log *slog.Logger
-	now func() time.Time
+	own  func() []admin.CertEnd
+	sign func(mesh.Revocation) (mesh.SignedRevocation, error)
+	log  *slog.Logger
+	now  func() time.Time
 }
 
 func (k *keeper) run(ctx context.Context) error {
@@ -60,6 +61,7 @@ func (k *keeper) keepOwn(ctx context.Context) error {
 // keepMesh looks after what all servers share.
 func (k *keeper) keepMesh(ctx context.Context) error {
 	return eachTick(ctx, func(n int) {
+		k.step(ctx, "retire", k.retire)
 		if n%keepEach == 0 {
 			k.step(ctx, "trim", k.trim)
 			k.step(ctx, "ends", k.nodeEnds)

@@ -187,7 +187,7 @@ func (r *runtime) runCA(ctx context.Context, ready func()) error {
 	if err := r.openCA(ctx); err != nil {
 		return err
 	}
-	k := &keeper{store: r.store, server: r.keys.Server, etcd: r.etcd, own: r.certificates, log: r.log, now: r.now}
+	k := &keeper{store: r.store, server: r.keys.Server, etcd: r.etcd, own: r.certificates, sign: r.authority.SignRevocation, log: r.log, now: r.now}
 	r.config = store.NewMirror(r.store.Config)
 	return together(ctx, r.config.Run, r.self.run, k.run, func(ctx context.Context) error {
 		if err := r.config.Synced(ctx); err != nil {
