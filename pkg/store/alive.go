@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -90,19 +91,27 @@ func (a *Alive) wanted() (map[string]bool, <-chan struct{}) {
 
 // Run keeps the lease and its keys until ctx ends, then takes them back.
 func (a *Alive) Run(ctx context.Context) error {
+	said := ""
 	for n := 0; ctx.Err() == nil; n++ {
 		began := time.Now()
-		if err := a.session(ctx); err != nil && ctx.Err() == nil {
+		err := a.session(ctx)
+		if time.Since(began) > a.ttl() {
+			n, said = 0, ""
+		}
+		if err != nil && ctx.Err() == nil && err.Error() != said { // once, for as long as it stays so
+			said = err.Error()
 			a.Store.log.Warn("liveness lease lost", "err", err)
 		}
-		if time.Since(began) > a.ttl() {
-			n = 0
-		}
-		if pause(ctx, n+3) != nil {
-			break
-		}
+		wait(ctx, time.Millisecond+rand.N(leaseDelay(n, a.ttl())))
 	}
 	return nil
+}
+
+// leaseDelay is the longest time before try n+1 to have a lease: short at
+// first, since etcd may only be electing a leader, and at most half of the
+// lease's own time, since a store without space refuses each try.
+func leaseDelay(n int, ttl time.Duration) time.Duration {
+	return min(80*time.Millisecond<<min(n, 10), ttl/2)
 }
 
 func (a *Alive) ttl() time.Duration {

@@ -31,3 +31,6 @@ func RouteKey(name string) string { return folderPrefix(folderRoutes) + name }
 
 // TargetKey is like RouteKey.
 func TargetKey(id string) string { return folderPrefix(folderTargets) + id }
+
+// LeaseDelay is how long Alive waits for another lease.
+func LeaseDelay(n int, ttl time.Duration) time.Duration { return leaseDelay(n, ttl) }

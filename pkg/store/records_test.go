@@ -138,6 +138,22 @@ func TestNodesAreAliveUnderTheLeaseOfTheirServer(t *testing.T) { // D-03
 	aliveIs(t, s, map[string]mesh.ServerID{"core/x": "mgmt-b"})
 }
 
+// A store without space refuses every lease: trying again must not fill the log
+// and etcd's queue.
+func TestTriesToHaveALeaseBecomeSeldom(t *testing.T) {
+	was := time.Duration(0)
+	for n := range 100 {
+		d := store.LeaseDelay(n, 10*time.Second)
+		if d < was || d <= 0 {
+			t.Errorf("try %d after %v, the one before after %v", n+1, d, was)
+		}
+		was = d
+	}
+	if first := store.LeaseDelay(0, 10*time.Second); first > 100*time.Millisecond || was != 5*time.Second {
+		t.Errorf("from %v to %v", first, was)
+	}
+}
+
 func TestALostLeaseIsTakenAgain(t *testing.T) {
 	s := storetest.New(t)
 	a := &store.Alive{Store: s, Server: "mgmt-a", TTL: time.Second}
