@@ -19,10 +19,13 @@ type bridge struct {
 	removed func()
 }
 
-// usual are errors that etcd logs whenever it is closed in order, or starts for
-// the first time.
+// usual is what etcd logs as a warning or an error whenever it starts, with the
+// settings it is given here, starts for the first time, or is closed in order.
 var usual = [...]string{
+	"Running http and grpc server on single port.", // nobody but this process is let in
+	"simple token is not cryptographically signed", // users are told by certificate
 	"cannot detect storage schema version: missing term information",
+	"Failed to detect schema version missing term information",
 	"mux: server closed",
 	"http: Server closed",
 	"use of closed network connection",
