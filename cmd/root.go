@@ -175,8 +175,8 @@ func exitCode(err error) int {
 // usageFault recognises the usage errors that cobra makes itself, to which it
 // gives no type, and says how c is used.
 func usageFault(c *cobra.Command, err error) error {
-	if err == nil {
-		return nil
+	if _, ours := errors.AsType[*usageError](err); err == nil || ours {
+		return err
 	}
 	for _, p := range []string{"unknown command ", "accepts ", "requires at least ", "requires at most ", "required flag(s) ", "invalid argument ", "if any flags in the group ", "at least one of the flags "} {
 		if strings.HasPrefix(err.Error(), p) {
