@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,35 +104,38 @@ func (tx *Tx) holderOf(within, name string) (string, error) {
 	return h.ID, err
 }
 
-// resolveDevice finds a device by its label if only one member has such a
-// device, or by member/label.
+// resolveDevice finds a device by its label or by member/label, both of which
+// may hold slashes, if there is only one that can be meant.
 func (tx *Tx) resolveDevice(k kind, ref string) (string, error) {
 	all, err := tx.holders(folderDevices)
 	if err != nil {
 		return "", err
 	}
-	var ids []string
+	ids := map[string]bool{}
 	for _, h := range all {
 		if h.Name == ref {
-			ids = append(ids, h.ID)
+			ids[h.ID] = true
 		}
-	}
-	switch {
-	case len(ids) == 1:
-		return ids[0], nil
-	case len(ids) > 1:
-		return "", mesh.WithHint(fmt.Errorf("store: find device %q: several members have one: %w", mesh.Quotable(ref), mesh.ErrInvalid),
-			"say which: MEMBER/DEVICE, or the device's id")
 	}
 	for i := range ref {
 		if ref[i] != '/' {
 			continue
 		}
-		if id, err := tx.memberDevice(ref[:i], ref[i+1:]); !errors.Is(err, mesh.ErrNotFound) {
-			return id, err
+		id, err := tx.memberDevice(ref[:i], ref[i+1:])
+		if err == nil {
+			ids[id] = true
+		} else if !errors.Is(err, mesh.ErrNotFound) {
+			return "", err
 		}
 	}
-	return "", tx.unknown(k, ref)
+	switch len(ids) {
+	case 0:
+		return "", tx.unknown(k, ref)
+	case 1:
+		return slices.Collect(maps.Keys(ids))[0], nil
+	}
+	return "", mesh.WithHint(fmt.Errorf("store: find device %q: several members have one: %w", mesh.Quotable(ref), mesh.ErrInvalid),
+		"say which: MEMBER/DEVICE, or the device's id")
 }
 
 func (tx *Tx) memberDevice(member, device string) (string, error) {

@@ -89,6 +89,37 @@ func TestTwoMayHaveADeviceOfTheSameName(t *testing.T) {
 	}
 }
 
+// Names may hold slashes. What can be read in two ways is asked about, or the
+// name of somebody's device would divert what is meant for another's.
+func TestADeviceIsNotGuessed(t *testing.T) {
+	s := storetest.New(t)
+	add := func(m mesh.Member, name string) mesh.Device {
+		d := mesh.Device{ID: mesh.NewDeviceID(), Member: m.ID, Name: name, State: mesh.DeviceActive}
+		if err := create(t, s, s.Devices, d.ID, d); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	alice, bob, slash := addMember(t, s, "Alice"), addMember(t, s, "Bob"), addMember(t, s, "Alice/my")
+	laptop := add(alice, "laptop")
+	add(alice, "my/phone")
+	add(slash, "phone")
+	if got, err := s.Devices.Lookup(t.Context(), "Alice/laptop"); err != nil || got.ID != laptop.ID {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	posing := add(bob, "Alice/laptop")
+	for _, ref := range []string{"Alice/laptop", "Alice/my/phone"} {
+		if got, err := s.Devices.Lookup(t.Context(), ref); !errors.Is(err, mesh.ErrInvalid) || mesh.Hint(err) == "" {
+			t.Errorf("%s: got %+v, %v; want invalid with a hint", ref, got, err)
+		}
+	}
+	for ref, want := range map[string]mesh.DeviceID{"Bob/Alice/laptop": posing.ID, string(alice.ID) + "/laptop": laptop.ID} {
+		if got, err := s.Devices.Lookup(t.Context(), ref); err != nil || got.ID != want {
+			t.Errorf("%s: got %+v, %v; want %s", ref, got, err, want)
+		}
+	}
+}
+
 func TestSuffixesOfCellsDoNotOverlap(t *testing.T) {
 	s := storetest.New(t)
 	cell := func(name, suffix string) mesh.Cell {
