@@ -82,8 +82,10 @@ func TestTheIntermediateOfARemovedServerIsRevoked(t *testing.T) {
 		t.Fatal("the intermediate of a member is revoked")
 	}
 	state(mesh.ServerRemoved)
-	if revoked() || revoked() {
-		t.Fatal("it is revoked while a node lives on it")
+	for range 2 { // passes: the second must not judge otherwise
+		if revoked() {
+			t.Fatal("it is revoked while a node lives on it")
+		}
 	}
 	told := call(t, admin.EventList, w.local(t), admin.EventListRequest{Type: mesh.EventServerRemoved}).Items
 	told = slices.DeleteFunc(told, func(e mesh.Event) bool { return e.Object != "server/"+string(stolen.ID) })
@@ -95,7 +97,9 @@ func TestTheIntermediateOfARemovedServerIsRevoked(t *testing.T) {
 		t.Fatal("it is revoked before the node can have its next certificate for certain")
 	}
 	k.now = func() time.Time { return time.Now().Add(settledAfter) }
-	if !revoked() || !revoked() {
-		t.Fatal("it is not revoked though nobody lives on it")
+	for range 2 {
+		if !revoked() {
+			t.Fatal("it is not revoked though nobody lives on it")
+		}
 	}
 }
