@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -109,7 +110,11 @@ func patched(c mesh.Config, patch map[string]any) (mesh.Config, error) {
 	if err := dec.Decode(&doc); err != nil {
 		return c, fmt.Errorf("admin: config: %w", err)
 	}
-	if text, err = json.Marshal(merge(doc, patch)); err != nil {
+	merge(doc, patch)
+	if err := checkValues("", doc, reflect.TypeFor[mesh.Config]()); err != nil {
+		return c, err
+	}
+	if text, err = json.Marshal(doc); err != nil {
 		return c, fmt.Errorf("admin: config: %w", err)
 	}
 	var next mesh.Config
@@ -117,6 +122,49 @@ func patched(c mesh.Config, patch map[string]any) (mesh.Config, error) {
 		return c, fmt.Errorf("admin: config: %v: %w", err, mesh.ErrInvalid)
 	}
 	return next, validate(next)
+}
+
+// checkValues names the setting whose value is of the wrong kind, as the JSON
+// decoder would not in words for people.
+func checkValues(path string, doc map[string]any, t reflect.Type) error {
+	for name, ft := range members(t) {
+		v, ok := doc[name]
+		if !ok {
+			continue
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("admin: config: %w", err)
+		}
+		if ft.Kind() == reflect.Struct {
+			sub, ok := v.(map[string]any)
+			if !ok {
+				return badValue(path+name, text, "settings below it, such as "+slices.Min(slices.Collect(maps.Keys(members(ft)))))
+			}
+			if err := checkValues(path+name+".", sub, ft); err != nil {
+				return err
+			}
+		} else if json.Unmarshal(text, reflect.New(ft).Interface()) != nil {
+			return badValue(path+name, text, wanted(ft))
+		}
+	}
+	return nil
+}
+
+func badValue(name string, text []byte, want string) error {
+	return fmt.Errorf("admin: config: %s %s: want %s: %w", name, mesh.Quotable(string(text)), want, mesh.ErrInvalid)
+}
+
+func wanted(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[mesh.Duration]():
+		return "a number with a unit, such as 90s or 720h"
+	case reflect.TypeFor[[]netip.Prefix]():
+		return "ranges, such as 10.0.0.0/8"
+	case reflect.TypeFor[[]string]():
+		return "a list of texts"
+	}
+	return "a whole number"
 }
 
 // merge is MergePatch of RFC 7396, section 2.
