@@ -47,7 +47,7 @@ func (c *coreConfig) run(ctx context.Context, log *slog.Logger) error {
 	}
 	relayLn, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
 	if err != nil {
-		return listenError("listen", err)
+		return listenError("listen", c.Listen, err)
 	}
 	defer relayLn.Close()
 	healthLn, err := listen(ctx, "metrics-listen", c.MetricsListen)

@@ -45,7 +45,7 @@ func (c *entryConfig) run(ctx context.Context, log *slog.Logger) error {
 	}
 	clients, err := entry.Listen(ctx, c.Listen)
 	if err != nil {
-		return listenError("listen", err)
+		return listenError("listen", c.Listen, err)
 	}
 	defer clients.Close()
 	healthLn, err := listen(ctx, "metrics-listen", c.MetricsListen)

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -51,6 +53,9 @@ func identityDir(dir string) string { return filepath.Join(dir, "identity") }
 func folderError(err error) error {
 	if errors.Is(err, mesh.ErrUnavailable) {
 		return err
+	}
+	if errors.Is(err, os.ErrPermission) && mesh.Hint(err) == "" {
+		err = mesh.WithHint(err, "run it as the folder's owner, or set dir to a folder that this user may make")
 	}
 	return &configError{err}
 }
@@ -132,13 +137,21 @@ func listen(ctx context.Context, key, addr string) (net.Listener, error) {
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, listenError(key, err)
+		return nil, listenError(key, addr, err)
 	}
 	return ln, nil
 }
 
 // listenError says which key names an address that cannot be listened on. Only
 // a port in use may mend itself.
-func listenError(key string, err error) error {
-	return mesh.WithHint(fmt.Errorf("%s: %w", key, err), "see `meshctl doctor`")
+func listenError(key, addr string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return mesh.WithHint(fmt.Errorf("%s %s: the port is in use: %w", key, addr, mesh.ErrUnavailable),
+			"find who has it with `ss -ltnp`, or set "+key+" to another port")
+	case errors.Is(err, syscall.EACCES):
+		return &configError{mesh.WithHint(fmt.Errorf("%s %s: not permitted: %w", key, addr, err),
+			"use a port from 1024 on, or give the service CAP_NET_BIND_SERVICE")}
+	}
+	return &configError{mesh.WithHint(fmt.Errorf("%s %s: %w", key, addr, err), "set "+key+" to an address of this machine")}
 }

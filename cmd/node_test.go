@@ -1,11 +1,34 @@
 package cmd
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
+
+func TestWhatCannotBeListenedOn(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	for addr, want := range map[string]struct {
+		code int
+		text string
+	}{
+		busy.Addr().String(): {exitUnavailable, "error: listen " + busy.Addr().String() + ": the port is in use"},
+		"192.0.2.1:0":        {exitConfig, "hint: set listen to an address of this machine"},
+		"no-such.invalid:0":  {exitConfig, "hint: set listen to an address of this machine"},
+	} {
+		_, err := listen(t.Context(), "listen", addr)
+		var out strings.Builder
+		if code := report(&out, err); code != want.code || !strings.Contains(out.String(), want.text) {
+			t.Errorf("%s: exit %d: %s", addr, code, out.String())
+		}
+	}
+}
 
 // An entry takes its token from standard input as a core does.
 func TestEntryReadsItsTokenFromStandardInput(t *testing.T) {
