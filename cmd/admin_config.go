@@ -33,11 +33,11 @@ func settingsNoun() noun[mesh.Config] {
 				{"mgmtAddresses", orNone(listOf(c.MgmtAddresses))},
 				{"entryAddresses", orNone(listOf(c.EntryAddresses))},
 				{"allowedAddresses", orNone(listOf(c.AllowedAddresses))},
-				{"certLife.node", c.CertLife.Node.String()},
-				{"certLife.admin", c.CertLife.Admin.String()},
-				{"certLife.mgmt", c.CertLife.Mgmt.String()},
-				{"renewGrace", c.RenewGrace.String()},
-				{"staleIfError", c.StaleIfError.String()},
+				{"certLife.node", shortDuration(time.Duration(c.CertLife.Node))},
+				{"certLife.admin", shortDuration(time.Duration(c.CertLife.Admin))},
+				{"certLife.mgmt", shortDuration(time.Duration(c.CertLife.Mgmt))},
+				{"renewGrace", shortDuration(time.Duration(c.RenewGrace))},
+				{"staleIfError", shortDuration(time.Duration(c.StaleIfError))},
 				{"epoch", fmt.Sprint(c.Epoch)},
 			}
 		},
@@ -66,8 +66,8 @@ func newSettingsSet(a *adminCLI) *cobra.Command {
 	c := &cobra.Command{
 		Use: "set [KEY=VALUE…]", Short: "Change settings of the mesh",
 		Long: `Change settings of the mesh. A value is text, or JSON when it begins with one of
-[ { " or is null, which restores nothing and removes the setting. Lists may be
-written with commas. --file takes a JSON merge patch (RFC 7396) as JSON or YAML.`,
+[ { " or is null, which leaves the setting empty. Lists may be written with commas.
+--file takes a JSON merge patch (RFC 7396) as JSON or YAML.`,
 		Example: `  meshctl admin config set entryAddresses=203.0.113.7:443,203.0.113.8:443
   meshctl admin config set certLife.node=720h staleIfError=48h`,
 		Args: cobra.ArbitraryArgs,
@@ -117,7 +117,7 @@ func readPatch(ctx context.Context, stdin io.Reader, file string, args []string)
 	}
 	patch, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
-		return nil, usagef("--file %s: %v", file, err)
+		return nil, usagef("--file %s: %s", file, strings.ReplaceAll(err.Error(), "\n ", ""))
 	}
 	return patch, nil
 }

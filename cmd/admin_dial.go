@@ -138,6 +138,9 @@ func dialTLS(ctx context.Context, address string, config *tls.Config) (net.Conn,
 
 func secure(ctx context.Context, c *tls.Conn) (net.Conn, error) {
 	if err := c.HandshakeContext(ctx); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, fmt.Errorf("it took the connection and did not answer in time: %w", mesh.ErrUnavailable)
+		}
 		if mesh.Kind(err) == nil {
 			err = fmt.Errorf("%w: %w", err, mesh.ErrUnavailable)
 		}

@@ -40,8 +40,21 @@ func (a *adminCLI) run(fn func(ctx context.Context, s *adminSession, args []stri
 		if err == nil {
 			s.renew(c.Context())
 		}
-		return errors.Join(err, s.close())
+		return errors.Join(whereToLook(c, args, err), s.close())
 	}
+}
+
+// whereToLook says which list has what a command's one argument did not find.
+func whereToLook(c *cobra.Command, args []string, err error) error {
+	if len(args) != 1 || c.Name() == "set" || !errors.Is(err, mesh.ErrNotFound) || mesh.Hint(err) != "" {
+		return err // the flags of set name other things
+	}
+	for _, sibling := range c.Parent().Commands() {
+		if sibling.Name() == "list" {
+			return mesh.WithHint(err, "see `"+sibling.CommandPath()+"`")
+		}
+	}
+	return err
 }
 
 func (a *adminCLI) session(c *cobra.Command) (*adminSession, error) {

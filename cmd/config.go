@@ -157,8 +157,11 @@ func resolve(v *viper.Viper, flags *pflag.FlagSet, s setting, cf configFile) (or
 		return origin{}, fmt.Errorf("%s: configuration key %s: %w", from, s.key(), err)
 	}
 	shown := s.value.Interface()
+	if list, ok := shown.([]string); ok && list == nil {
+		shown = []string{} // not null for programs
+	}
 	if d, ok := shown.(time.Duration); ok {
-		shown = d.String()
+		shown = shortDuration(d)
 	}
 	return origin{s.key(), shown, from}, nil
 }

@@ -51,9 +51,9 @@ func (c *mgmtConfig) checks() []doctor.Check {
 	if len(c.Peers) > 0 {
 		checks = append(checks, doctor.Listener("gossip", c.Gossip(), c.MetricsListen))
 	}
-	for what, addr := range map[string]string{"admin": c.AdminListen, "route gateway": c.GatewayListen, "metrics": c.MetricsListen} {
-		if addr != "" {
-			checks = append(checks, doctor.Listener(what, addr, c.MetricsListen))
+	for _, l := range [][2]string{{"admin", c.AdminListen}, {"route gateway", c.GatewayListen}, {"metrics", c.MetricsListen}} {
+		if l[1] != "" {
+			checks = append(checks, doctor.Listener(l[0], l[1], c.MetricsListen))
 		}
 	}
 	return checks

@@ -30,8 +30,10 @@ func span(d time.Duration) string {
 		return strconv.Itoa(int(d/time.Minute)) + "m"
 	case d < 2*day:
 		return strconv.Itoa(int(d/time.Hour)) + "h"
+	case d < 3*365*day:
+		return strconv.Itoa(int(d/day)) + "d"
 	}
-	return strconv.Itoa(int(d/day)) + "d"
+	return strconv.Itoa(int(d/(365*day))) + "y"
 }
 
 // at is t with its distance from now, for single objects.

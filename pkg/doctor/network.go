@@ -24,8 +24,10 @@ func Listener(what, addr, health string) Check {
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE) && healthy(ctx, health):
 			return ok("in use by the running meshctl")
+		case errors.Is(err, syscall.EADDRINUSE) && health == "":
+			return warn("in use, perhaps by the running meshctl", "without metrics-listen it cannot be asked; see who has the port with: ss -ltnp")
 		case errors.Is(err, syscall.EADDRINUSE):
-			return fail("in use by another program", "find it with: ss -ltnp; stop it, or listen elsewhere")
+			return fail("in use, and no meshctl answers at "+health, "find who has it with: ss -ltnp; stop it, or listen elsewhere")
 		case errors.Is(err, os.ErrPermission):
 			return fail("this user may not listen below port 1024", "AmbientCapabilities=CAP_NET_BIND_SERVICE in the unit, or a higher port")
 		case errors.Is(err, syscall.EADDRNOTAVAIL):
@@ -68,7 +70,11 @@ func Reach(addr string, config *tls.Config) Check {
 			return fail("no TCP connection: "+err.Error(), "let this machine reach it through the firewalls on the way")
 		}
 		defer conn.Close()
-		if err := tls.Client(conn, config).HandshakeContext(ctx); err != nil {
+		err = tls.Client(conn, config).HandshakeContext(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			return fail("TCP works, TLS gets no answer", "the server may hang: look there with `meshctl mgmt status`")
+		}
+		if err != nil {
 			return fail("TCP works, TLS does not: "+err.Error(), "another program may answer there, or the server is not of this mesh")
 		}
 		return ok(fmt.Sprintf("reached in %d ms, identity proven", time.Since(begin).Milliseconds()))

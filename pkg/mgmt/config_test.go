@@ -13,7 +13,7 @@ import (
 func TestTheDefaultsNeedANameAndAnAddress(t *testing.T) {
 	c := DefaultConfig()
 	err := c.Validate()
-	for _, part := range []string{"name", "addresses: needed"} {
+	for _, part := range []string{"name", "addresses: want"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("without more: %v, want %q", err, part)
 		}

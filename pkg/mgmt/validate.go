@@ -76,7 +76,7 @@ func checkPeerURL(s string) error {
 func (c Config) listeners(f *faults) {
 	f.add(checkListen(c.MeshListen) == nil, "listen %q: want host:port or :port", mesh.Quotable(c.MeshListen))
 	if len(c.MeshAddresses) == 0 {
-		f.add(concrete(c.MeshListen), "addresses: needed, because listen %q does not name one host", mesh.Quotable(c.MeshListen))
+		f.add(concrete(c.MeshListen), "addresses: want host:port under which nodes reach this server, since listen %q does not name one host", mesh.Quotable(c.MeshListen))
 	}
 	for _, a := range c.MeshAddresses {
 		f.add(checkDial(a) == nil, "addresses %q: want host:port", mesh.Quotable(a))
