@@ -23,13 +23,18 @@ build: ## build bin/meshctl
 demo: build ## build, then run a whole mesh on this machine through its main job
 	$(BIN) dev up --demo
 
-# The race detector needs a C compiler; everything else does not.
+# The race detector needs a C compiler; everything else does not. The end-to-end
+# tests run many processes and come last, alone, so that they and the others do
+# not take each other's time.
+PARTS := $$(go list ./... | grep -v /internal/e2e)
 test: ## every test, with the race detector where a C compiler is there
 ifeq ($(HAVECC),)
 	@echo "make test: no C compiler, so the race detector is off; install one (gcc) to have it"
-	go test -count=1 -shuffle=on -p 2 ./...
+	go test -count=1 -shuffle=on -p 2 $(PARTS)
+	go test -count=1 -shuffle=on ./internal/e2e
 else
-	CGO_ENABLED=1 go test -race -count=1 -shuffle=on -p 2 ./...
+	CGO_ENABLED=1 go test -race -count=1 -shuffle=on -p 2 $(PARTS)
+	CGO_ENABLED=1 go test -race -count=1 -shuffle=on ./internal/e2e
 endif
 
 lint: ## gofmt, vet, go fix, staticcheck, tidy modules, current documents and licences
