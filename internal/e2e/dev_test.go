@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	ossignal "os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -126,7 +128,13 @@ func TestDevUpEndsWithItsTerminalAndNotWithItsReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := command{args: []string{"dev", "up", "--dir", dir}}.prepare(t.Context(), t.TempDir())
+	// A child inherits that a signal is ignored, as below nohup, but not a handler.
+	hangups := make(chan os.Signal, 1)
+	ossignal.Notify(hangups, syscall.SIGHUP)
+	defer ossignal.Stop(hangups)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	c := command{args: []string{"dev", "up", "--dir", dir}}.prepare(ctx, t.TempDir())
 	c.Stdout = w
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
