@@ -1,6 +1,7 @@
 package gossip
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,13 +30,29 @@ func (d delegate) NodeMeta(limit int) []byte {
 
 // NotifyMsg, GetBroadcasts, LocalState and MergeRemoteState implement
 // memberlist.Delegate: nothing but facts is exchanged.
-func (delegate) NotifyMsg([]byte)                  {}
-func (delegate) GetBroadcasts(int, int) [][]byte   { return nil }
-func (delegate) LocalState(bool) []byte            { return nil }
-func (delegate) MergeRemoteState([]byte, bool)     {}
-func (d delegate) NotifyJoin(*memberlist.Node)     { d.g.wake() }
-func (d delegate) NotifyLeave(*memberlist.Node)    { d.g.wake() }
-func (d delegate) NotifyUpdate(n *memberlist.Node) { d.g.wake() }
+func (delegate) NotifyMsg([]byte)                {}
+func (delegate) GetBroadcasts(int, int) [][]byte { return nil }
+func (delegate) LocalState(bool) []byte          { return nil }
+func (delegate) MergeRemoteState([]byte, bool)   {}
+
+// NotifyJoin, NotifyUpdate and NotifyLeave implement memberlist.EventDelegate.
+func (d delegate) NotifyJoin(n *memberlist.Node)   { d.g.note(n, true) }
+func (d delegate) NotifyUpdate(n *memberlist.Node) { d.g.note(n, true) }
+func (d delegate) NotifyLeave(n *memberlist.Node)  { d.g.note(n, false) }
+
+// note copies what n is now, while memberlist holds it still.
+func (g *Gossip) note(n *memberlist.Node, there bool) {
+	g.mu.Lock()
+	if g.there == nil {
+		g.there = make(map[string]node)
+	}
+	delete(g.there, n.Name)
+	if there {
+		g.there[n.Name] = node{bytes.Clone(n.Meta), addrOf(n)}
+	}
+	g.mu.Unlock()
+	g.wake()
+}
 
 // errForeign keeps a server out that is not configured.
 var errForeign = errors.New("gossip: it is not a configured peer")

@@ -65,8 +65,16 @@ type Gossip struct {
 	list    *memberlist.Memberlist
 	ring    *memberlist.Keyring
 	allowed map[netip.AddrPort]bool
+	there   map[string]node // by memberlist's name
 	foreign map[netip.Addr]time.Time
 	changed chan struct{}
+}
+
+// node is what memberlist told of one server. Its own list is not read, since
+// it changes what it has given out (Memberlist.Members, state.go).
+type node struct {
+	meta []byte
+	addr netip.AddrPort
 }
 
 const (
@@ -161,10 +169,10 @@ func (g *Gossip) rejoin(ctx context.Context) {
 	for a := range g.allowed {
 		missing[a] = a != g.Listen
 	}
-	g.mu.Unlock()
-	for _, n := range list.Members() {
-		missing[addrOf(n)] = false
+	for _, n := range g.there {
+		missing[n.addr] = false
 	}
+	g.mu.Unlock()
 	for a, away := range missing {
 		if !away {
 			continue
@@ -178,16 +186,15 @@ func (g *Gossip) rejoin(ctx context.Context) {
 // Members are the servers that are there, this one too.
 func (g *Gossip) Members() []Seen {
 	g.mu.Lock()
-	list := g.list
-	g.mu.Unlock()
-	if list == nil {
+	defer g.mu.Unlock()
+	if g.list == nil {
 		return nil
 	}
 	var out []Seen
-	for _, n := range list.Members() {
+	for name, n := range g.there {
 		var f Facts
-		if json.Unmarshal(n.Meta, &f) == nil && string(f.Server) == n.Name {
-			out = append(out, Seen{f, addrOf(n)})
+		if json.Unmarshal(n.meta, &f) == nil && string(f.Server) == name {
+			out = append(out, Seen{f, n.addr})
 		}
 	}
 	slices.SortFunc(out, func(a, b Seen) int { return strings.Compare(a.Name+" "+string(a.Server), b.Name+" "+string(b.Server)) })
