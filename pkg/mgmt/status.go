@@ -40,10 +40,14 @@ func (r *runtime) status(ctx context.Context) (admin.ServerStatus, error) {
 		problem("etcd: no leader: changes are refused, lookups go on")
 	}
 	for _, a := range etcd.Alarms {
-		problem("etcd: alarm %s: changes are refused until it is lifted", a)
+		mend := ""
+		if a == noSpace {
+			mend = "; raise etcd.quota and start the server again"
+		}
+		problem("etcd: alarm %s: changes are refused until it is lifted%s", a, mend)
 	}
 	if etcd.Quota > 0 && float64(etcd.Bytes) >= nearlyFull*float64(etcd.Quota) {
-		problem("etcd: %d of %d bytes are taken", etcd.Bytes, etcd.Quota)
+		problem("etcd: its file has %d %% of etcd.quota; at the quota changes are refused", 100*etcd.Bytes/etcd.Quota)
 	}
 	r.judgeStore(ctx, problem)
 	for _, c := range s.Certificates {

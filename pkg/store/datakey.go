@@ -42,7 +42,8 @@ func ReadDataKey(path string) ([32]byte, error) {
 	var key [32]byte
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return key, fmt.Errorf("store: read data key %s: %w", path, mesh.ErrNotFound)
+		return key, mesh.WithHint(fmt.Errorf("store: read data key %s: %w", path, mesh.ErrNotFound),
+			"restore it from another management server or a backup")
 	}
 	if err != nil {
 		return key, fmt.Errorf("store: read data key: %w", err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/admin"
@@ -14,9 +13,6 @@ import (
 // endsSoon is how long before its end a certificate is a matter for a warning;
 // for short lives a quarter of the life counts.
 const endsSoon = 7 * 24 * time.Hour
-
-// nearlyFull is the used share of the database's quota that is worth a warning.
-const nearlyFull = 0.8
 
 func (s *Service) serverStatusGet(ctx context.Context, _ admin.None) (admin.ServerStatus, error) {
 	return s.ServerStatus(ctx)
@@ -91,12 +87,6 @@ func (s *Service) serverWarnings(st admin.Status, cfg mesh.Config) []string {
 		out = append(out, "not highly available: "+why)
 	}
 	out = append(out, st.Server.Problems...)
-	if a := st.Server.Etcd.Alarms; len(a) > 0 {
-		out = append(out, "database alarm: "+strings.Join(a, ", ")+"; changes are refused until it is mended")
-	}
-	if e := st.Server.Etcd; e.Quota > 0 && float64(e.BytesUsed) > nearlyFull*float64(e.Quota) {
-		out = append(out, fmt.Sprintf("the database uses %d of %d bytes; raise etcd.quota", e.BytesUsed, e.Quota))
-	}
 	for _, c := range st.Server.Certificates {
 		if s.soon(c.Ends, cfg.CertLife.Mgmt) {
 			out = append(out, fmt.Sprintf("certificate %s of this server ends at %s", c.What, c.Ends.UTC().Format(time.RFC3339)))

@@ -161,7 +161,6 @@ func TestStatusWarns(t *testing.T) {
 	st = must(r.statusGet(r.ctx(), admin.None{}))(t)
 	for _, want := range []string{
 		"not highly available: one management server; while it is down nothing can be changed and no node can join",
-		"the database uses 90 of 100 bytes; raise etcd.quota",
 		"core box is lost: no phone-home",
 		"core box does not run its configuration: port in use",
 		"cell north has 1 device and no core that is ready",
