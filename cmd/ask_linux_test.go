@@ -101,12 +101,15 @@ func TestInterruptEndsAReadOfStandardInput(t *testing.T) {
 }
 
 func TestInterruptedCommandsSaySo(t *testing.T) {
-	for in, want := range map[error]string{
-		fmt.Errorf("mgmt: found a mesh: %w", context.Canceled): "error: interrupted\n",
-		errors.New("the disk is full"):                         "error: the disk is full\n",
-	} {
+	ctx, interrupt := context.WithCancel(t.Context())
+	ended := fmt.Errorf("mgmt: found a mesh: %w", context.Canceled)
+	if err := interrupted(ctx, ended); err != ended {
+		t.Errorf("without a signal: %v", err)
+	}
+	interrupt()
+	for in, want := range map[error]string{ended: "error: interrupted\n", errors.New("the disk is full"): "error: the disk is full\n"} {
 		var b strings.Builder
-		if code := report(&b, in); code != exitFailure || b.String() != want {
+		if code := report(&b, interrupted(ctx, in)); code != exitFailure || b.String() != want {
 			t.Errorf("%v: exit %d, %q", in, code, b.String())
 		}
 	}

@@ -41,7 +41,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	c, err := root.ExecuteContextC(ctx)
-	return report(stderr, usageFault(c, err))
+	return report(stderr, interrupted(ctx, usageFault(c, err)))
 }
 
 func newRoot() *cobra.Command {
@@ -128,6 +128,15 @@ type exitError int
 
 func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 
+// interrupted says in one word that a signal ended a command. A context that
+// ended for another reason is that reason's matter.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return errors.New("interrupted")
+	}
+	return err
+}
+
 // report prints err for people and returns the exit code.
 func report(stderr io.Writer, err error) int {
 	if err == nil {
@@ -135,9 +144,6 @@ func report(stderr io.Writer, err error) int {
 	}
 	if code, ok := errors.AsType[exitError](err); ok {
 		return int(code)
-	}
-	if errors.Is(err, context.Canceled) { // nothing but a signal ends the context of a command
-		err = errors.New("interrupted")
 	}
 	for line := range strings.Lines(strings.TrimRight(err.Error(), "\n")) {
 		line = strings.TrimSuffix(strings.TrimRight(line, "\n"), ": "+mesh.ErrInvalid.Error()) // a word for programs
