@@ -166,7 +166,7 @@ func TestTwoServersInOneFolder(t *testing.T) {
 	meshctl(t, "mgmt", "status", "--dir", s.dir, "--socket", s.socket).want(t, exitOK, "mgmt-")
 	s.stop(t, b)
 	// What can be read of it is shown also when it is down.
-	o := meshctl(t, "mgmt", "status", "--dir", s.dir, "--socket", s.socket).want(t, exitUnavailable, "does not answer")
+	o := meshctl(t, "mgmt", "status", "--dir", s.dir, "--socket", s.socket).want(t, exitUnavailable, "no management server answers")
 	if !strings.Contains(o.stdout, "mgmt-") {
 		t.Errorf("a server that is down shows nothing of itself:\n%s", o.stdout)
 	}
