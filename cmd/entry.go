@@ -22,7 +22,7 @@ func newEntry() *cobra.Command {
 // entryConfig is how an entry runs.
 type entryConfig struct {
 	Dir           string        `key:"dir" help:"data folder: identity and state; 0700"`
-	TokenFile     string        `key:"token-file" help:"file with a join token; needed at the first start only"`
+	TokenFile     string        `key:"token-file" help:"file with a join token, or - for standard input; needed at the first start only"`
 	Listen        string        `key:"listen" help:"address that clients connect to"`
 	MetricsListen string        `key:"metrics-listen" help:"health and metrics, on a private address; empty: none"`
 	Proxies       entryProxies  `key:"proxies"`
@@ -37,7 +37,7 @@ type entryConfig struct {
 
 type entryProxies struct {
 	Trusted  []string `key:"trusted" help:"ranges of balancers that send a PROXY protocol header, such as 10.0.0.0/8"`
-	Required bool     `key:"required" help:"refuse a balancer that sends none"`
+	Required bool     `key:"required" help:"refuse a balancer that sends no PROXY protocol header"`
 }
 
 type entryLimits struct {
@@ -48,7 +48,7 @@ type entryLimits struct {
 
 type entryDrain struct {
 	Wait  time.Duration `key:"wait" help:"time between not ready and the end of accepting, for a balancer to notice"`
-	Limit time.Duration `key:"limit" help:"how long open connections may go on after that"`
+	Limit time.Duration `key:"limit" help:"how long open connections may go on once it no longer accepts"`
 }
 
 func newEntryConfig() *entryConfig {
