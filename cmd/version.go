@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -55,8 +54,7 @@ func newVersion() *cobra.Command {
 			if format.structured() {
 				return format.print(c.OutOrStdout(), v)
 			}
-			fmt.Fprintf(c.OutOrStdout(), "meshctl %s (%s, %s)\n", v.Version, v.Go, v.Platform)
-			return nil
+			return say(c, "meshctl %s (%s, %s)\n", v.Version, v.Go, v.Platform)
 		},
 	}
 	format.flag(c)
