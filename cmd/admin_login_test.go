@@ -55,6 +55,15 @@ func TestLogoutAfterTheCertificateEnded(t *testing.T) {
 	}
 }
 
+func TestAdminServersAreHostPort(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	for _, text := range []string{"mgmt.example.net", ":8443"} {
+		if code, out := runAdmin("--server", text, "status"); code != exitConfig || !strings.Contains(out, `server "`+text+`": want host:port`) {
+			t.Errorf("%s: exit %d: %s", text, code, out)
+		}
+	}
+}
+
 func TestAdminTimeoutMustGiveTime(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	for _, text := range []string{"0s", "-1s"} {

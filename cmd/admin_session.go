@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"time"
 
@@ -70,6 +71,11 @@ func (a *adminCLI) session(c *cobra.Command) (*adminSession, error) {
 	}
 	if s.cfg.Timeout <= 0 {
 		return nil, &configError{fmt.Errorf("configuration: timeout %v: want more than 0: %w", s.cfg.Timeout, mesh.ErrInvalid)}
+	}
+	for _, a := range s.cfg.Server {
+		if host, _, err := net.SplitHostPort(a); err != nil || host == "" {
+			return nil, &configError{fmt.Errorf("configuration: server %q: want host:port: %w", mesh.Quotable(a), mesh.ErrInvalid)}
+		}
 	}
 	for _, o := range origins {
 		if o.Key == "server" {
