@@ -104,7 +104,7 @@ func say(c *cobra.Command, format string, args ...any) error {
 // manager's credential.
 func (j joinFlags) read(c *cobra.Command) (mesh.Secret, error) {
 	if j.tokenFile != "" {
-		return readSecretFile(c.Context(), "token-file", j.tokenFile, c.InOrStdin())
+		return tokenFrom(c, "token-file", j.tokenFile)
 	}
 	if j.token != "" {
 		return mesh.Secret(j.token), nil
@@ -113,10 +113,20 @@ func (j joinFlags) read(c *cobra.Command) (mesh.Secret, error) {
 		return mesh.Secret(t), nil
 	}
 	if file := credential("token"); file != "" {
-		return readSecretFile(c.Context(), "credential token", file, c.InOrStdin())
+		return tokenFrom(c, "credential token", file)
 	}
 	return "", &configError{mesh.WithHint(errors.New("a join token is needed"),
 		"on the management server: meshctl admin token create --role core --member MEMBER --cell CELL; then --token-file FILE here")}
+}
+
+// tokenFrom reads a token's file. A restart mends nothing about one that is
+// missing or open to others.
+func tokenFrom(c *cobra.Command, what, file string) (mesh.Secret, error) {
+	token, err := readSecretFile(c.Context(), what, file, c.InOrStdin())
+	if err != nil {
+		return "", &configError{err}
+	}
+	return token, nil
 }
 
 // rerun replaces this process by `core run` with the same configuration, so

@@ -138,7 +138,7 @@ func highly(s admin.ServerStatus) string {
 func serverFields(s admin.ServerStatus, now time.Time) []field {
 	fields := []field{{"Server", named(s.Name, string(s.Server))}}
 	if s.Started.IsZero() {
-		return append(fields, field{"Running", "no"})
+		return append(fields, field{"Answers", "no"})
 	}
 	e := s.Etcd
 	return append(fields, []field{

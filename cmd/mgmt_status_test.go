@@ -33,7 +33,7 @@ func TestStatusOfAServerThatHangs(t *testing.T) {
 	if err := runMgmtStatus(c, cfg, ""); err != exitError(exitUnavailable) {
 		t.Errorf("got %v", err)
 	}
-	for _, want := range []string{"Running:  no\n", "problem: " + socket + " did not answer in time\n", "problem: no mesh has been founded in " + dir} {
+	for _, want := range []string{"Answers:  no\n", "problem: " + socket + " did not answer in time\n", "problem: no mesh has been founded in " + dir} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("got %q, want %q in it", out.String(), want)
 		}

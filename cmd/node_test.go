@@ -30,6 +30,19 @@ func TestWhatCannotBeListenedOn(t *testing.T) {
 	}
 }
 
+func TestATokenFileThatIsMissingIsAFaultOfConfiguration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "none")
+	for _, args := range [][]string{
+		{"core", "join", "--dir", filepath.Join(t.TempDir(), "core"), "--token-file", file},
+		{"entry", "run", "--dir", filepath.Join(t.TempDir(), "entry"), "--limits-connections", "10", "--token-file", file},
+	} {
+		var out strings.Builder
+		if code := Main(args, strings.NewReader(""), &out, &out); code != exitConfig || !strings.Contains(out.String(), file) {
+			t.Errorf("%v: exit %d: %s", args, code, out.String())
+		}
+	}
+}
+
 // An entry takes its token from standard input as a core does.
 func TestEntryReadsItsTokenFromStandardInput(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "in")
