@@ -255,7 +255,10 @@ func (x *former) expected(ctx context.Context) ([]gossip.Seen, string) {
 }
 
 func (x *former) missing(ctx context.Context, all []gossip.Seen, want int) string {
-	lines := []string{fmt.Sprintf("%d of %d servers are there (%s)", len(all), want, strings.Join(seenNames(all), ", "))}
+	lines := []string{fmt.Sprintf("%d of %d servers are there", len(all), want)}
+	if len(all) > 0 { // none before this one is heard itself
+		lines[0] += " (" + strings.Join(seenNames(all), ", ") + ")"
+	}
 	var away []string
 	for _, p := range gossipPeers(x.srv.Config.Peers) {
 		if !slices.ContainsFunc(gossip.Resolve(ctx, p), func(a netip.AddrPort) bool {
