@@ -1,0 +1,212 @@
+//go:build faults
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Host is a machine of the lab: an address on its Internet, a folder, and at most
+// one role that runs there.
+type Host struct {
+	Name string
+	Addr netip.Addr
+	Dir  string // config.yaml, log, data
+	// Config is what config.yaml holds; changes count from the next Start on.
+	Config map[string]any
+
+	ns     namespace
+	binary string
+	args   []string // of the role
+	health string   // host:port of /readyz, in the namespace
+	cmd    *exec.Cmd
+	done   chan struct{} // closed when the process was waited for
+	frozen bool
+}
+
+// At is the host's address with a port.
+func (h *Host) At(port int) string { return netip.AddrPortFrom(h.Addr, uint16(port)).String() }
+
+// Data is the role's data folder.
+func (h *Host) Data() string { return filepath.Join(h.Dir, "data") }
+
+// Log is the file that the role logs to.
+func (h *Host) Log() string { return filepath.Join(h.Dir, "log") }
+
+// Dial opens a TCP connection from this host.
+func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) { return h.ns.dial(ctx, addr) }
+
+// Command is the meshctl binary on this host, for as long as ctx lasts. Start it
+// with Run.
+func (h *Host) Command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, h.binary, args...)
+	cmd.Dir = h.Dir
+	cmd.Env = append(os.Environ(), "HOME="+h.Dir, "XDG_CONFIG_HOME="+h.Dir)
+	return cmd
+}
+
+// Run runs a program on this host and returns what it printed on both outputs.
+func (h *Host) Run(cmd *exec.Cmd) (string, error) {
+	var out []byte
+	err := h.ns.do(func() (err error) {
+		out, err = cmd.CombinedOutput()
+		return err
+	})
+	return string(out), err
+}
+
+// Start starts the host's role, which does not run, and does not wait for it.
+func (h *Host) Start(t testing.TB) {
+	t.Helper()
+	if err := h.start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *Host) start() error {
+	if err := h.writeConfig(); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(h.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	h.cmd = h.Command(context.Background(), append(slices.Clone(h.args), "--config", h.configFile())...)
+	h.cmd.Stdout, h.cmd.Stderr = log, log
+	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	h.done = make(chan struct{})
+	if err := h.ns.do(h.cmd.Start); err != nil {
+		return fmt.Errorf("start %s: %w", h.Name, err)
+	}
+	go func(cmd *exec.Cmd, done chan struct{}) {
+		_ = cmd.Wait() // how it ended is in ProcessState
+		close(done)
+	}(h.cmd, h.done)
+	return nil
+}
+
+func (h *Host) writeConfig() error {
+	config, err := yaml.Marshal(h.Config)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(h.configFile(), config, 0o600)
+}
+
+func (h *Host) configFile() string { return filepath.Join(h.Dir, "config.yaml") }
+
+// Running says whether the role's process is there, frozen or not.
+func (h *Host) Running() bool {
+	if h.cmd == nil {
+		return false
+	}
+	select {
+	case <-h.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Kill ends the role with SIGKILL: the host's kernel tells its peers at once.
+func (h *Host) Kill(t testing.TB) {
+	t.Helper()
+	h.signal(t, syscall.SIGKILL)
+	<-h.done
+	h.frozen = false
+}
+
+// Stop ends the role with SIGTERM and returns how long that took.
+func (h *Host) Stop(t testing.TB, limit time.Duration) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	h.signal(t, syscall.SIGTERM)
+	select {
+	case <-h.done:
+	case <-time.After(limit):
+		t.Fatalf("%s does not end within %v\n%s", h.Name, limit, h.tail(15))
+	}
+	return time.Since(begin)
+}
+
+// Freeze stops the role as it stands (SIGSTOP): its kernel still answers for it,
+// its connections stay open, and it says nothing.
+func (h *Host) Freeze(t testing.TB) {
+	t.Helper()
+	h.signal(t, syscall.SIGSTOP)
+	h.frozen = true
+}
+
+// Thaw lets a frozen role go on.
+func (h *Host) Thaw(t testing.TB) {
+	t.Helper()
+	h.signal(t, syscall.SIGCONT)
+	h.frozen = false
+}
+
+func (h *Host) signal(t testing.TB, sig os.Signal) {
+	t.Helper()
+	if err := h.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatalf("signal %s: %v", h.Name, err)
+	}
+}
+
+// Ready asks the role's /readyz.
+func (h *Host) Ready(ctx context.Context) error {
+	if !h.Running() {
+		return fmt.Errorf("%s does not run", h.Name)
+	}
+	_, err := h.get(ctx, "/readyz")
+	return err
+}
+
+// Metrics is the role's /metrics page.
+func (h *Host) Metrics(ctx context.Context) (string, error) { return h.get(ctx, "/metrics") }
+
+func (h *Host) get(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) { return h.Dial(ctx, addr) }}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.health+path, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", h.Name, resp.Status, strings.TrimSpace(string(body)))
+	}
+	return string(body), err
+}
+
+// tail returns the last n lines of the log.
+func (h *Host) tail(n int) string {
+	data, err := os.ReadFile(h.Log())
+	if err != nil {
+		return h.Name + ": " + err.Error()
+	}
+	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	return h.Name + ":\n    | " + strings.Join(lines[max(0, len(lines)-n):], "\n    | ")
+}
