@@ -28,6 +28,7 @@ type Client struct {
 	Device admin.DeviceView
 
 	from  *Host
+	wrap  func(net.Conn) net.Conn // what TLS runs over, when set
 	dest  string
 	roots *x509.CertPool
 }
@@ -68,6 +69,9 @@ func (c *Client) Connect(ctx context.Context, entry *Host) (_ *Tunnel, err error
 	}()
 	if err := raw.SetDeadline(time.Now().Add(setupTime)); err != nil {
 		return nil, err
+	}
+	if c.wrap != nil {
+		raw = c.wrap(raw)
 	}
 	conn := tls.Client(raw, &tls.Config{ServerName: string(c.Link.ServerName), RootCAs: c.roots, MinVersion: tls.VersionTLS13})
 	if err := conn.HandshakeContext(ctx); err != nil {

@@ -4,11 +4,13 @@
 // nftables (`make e2e-faults`). They make a network of their own, a namespace for
 // each host with a bridge between them as the Internet, and run the built binary
 // in it as operators would: three management servers founded together, two
-// entries and three cores that joined by token.
+// entries and three cores that joined by token. The servers have a private network
+// among them, on which a neighbour is that is none of them.
 //
 //	mgmt-a mgmt-b mgmt-c   entry-a entry-b   core-a core-b core-c
 //	   └──────┴──────┴────────┴──────┴──── br0 ──┴──────┴──────┘
-//	                    client    origin    stranger
+//	   │      │      │  client    origin    stranger   neighbour
+//	   └──────┴──────┴───────────── br1 ───────────────────┘
 //
 // The mesh is formed once and shared; a test takes it by theLab, breaks something,
 // and when it ends the lab mends everything and waits until the mesh is well.

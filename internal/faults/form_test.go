@@ -55,6 +55,13 @@ func (l *Lab) makeNetwork(t testing.TB) {
 	}
 	l.Mgmt, l.Entries, l.Cores = group(11, "mgmt", "abc"), group(21, "entry", "ab"), group(31, "core", "abc")
 	l.Client, l.Origin, l.Stranger = l.newHost(t, "client", 41), l.newHost(t, "origin", 51), l.newHost(t, "stranger", 61)
+	l.Neighbour = l.newHost(t, "neighbour", 62)
+	for _, h := range append(slices.Clone(l.Mgmt), l.Neighbour) {
+		h.Private = withLast(privateNet, h.Addr.As4()[3])
+		if err := h.ns.attachPrivate(h.Name, h.Private); err != nil {
+			t.Fatal(err)
+		}
+	}
 	ln, err := l.Origin.ns.listen(l.Origin.At(7))
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +99,7 @@ func (l *Lab) found(t testing.TB) {
 	}
 	var peers, clientSide []string
 	for _, h := range l.Mgmt {
-		peers = append(peers, h.Addr.String())
+		peers = append(peers, h.Private.String())
 	}
 	for i := range 2 {
 		clientSide = append(clientSide, netip.AddrPortFrom(subnetAddr(21+byte(i)), 443).String())
@@ -105,7 +112,7 @@ func (l *Lab) found(t testing.TB) {
 			"dir": h.Data(), "name": h.Name, "addresses": []string{h.At(8443)}, "socket": socket,
 			"bootstrap-expect": len(peers), "peers": peers, "bootstrap-secret-file": secretFile,
 			"passphrase-file": l.Passphrase,
-			"etcd":            map[string]any{"peer-listen": h.At(2380)},
+			"etcd":            map[string]any{"peer-listen": h.Inside(2380)},
 			"founding":        map[string]any{"allowed-addresses": []string{subnet.String()}, "entry-addresses": clientSide},
 		}
 		if l.admins[h], err = admin.DialSocket(socket); err != nil {
@@ -116,8 +123,10 @@ func (l *Lab) found(t testing.TB) {
 	l.WaitFor(t, patience, "the mesh is founded", func() error { return l.serversWell(t.Context()) })
 }
 
-func subnetAddr(last byte) netip.Addr {
-	b := subnet.Addr().As4()
+func subnetAddr(last byte) netip.Addr { return withLast(subnet, last) }
+
+func withLast(p netip.Prefix, last byte) netip.Addr {
+	b := p.Addr().As4()
 	b[3] = last
 	return netip.AddrFrom4(b)
 }

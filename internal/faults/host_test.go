@@ -27,7 +27,10 @@ import (
 type Host struct {
 	Name string
 	Addr netip.Addr
-	Dir  string // config.yaml, log, data
+	// Private is its address on the servers' private network; management servers
+	// and the neighbour have one.
+	Private netip.Addr
+	Dir     string // config.yaml, log, data
 	// Config is what config.yaml holds; changes count from the next Start on.
 	Config map[string]any
 
@@ -42,6 +45,17 @@ type Host struct {
 
 // At is the host's address with a port.
 func (h *Host) At(port int) string { return netip.AddrPortFrom(h.Addr, uint16(port)).String() }
+
+// Inside is the host's private address with a port.
+func (h *Host) Inside(port int) string { return netip.AddrPortFrom(h.Private, uint16(port)).String() }
+
+// addrs are all its addresses.
+func (h *Host) addrs() []netip.Addr {
+	if h.Private.IsValid() {
+		return []netip.Addr{h.Addr, h.Private}
+	}
+	return []netip.Addr{h.Addr}
+}
 
 // Data is the role's data folder.
 func (h *Host) Data() string { return filepath.Join(h.Dir, "data") }

@@ -26,6 +26,8 @@ type Lab struct {
 	Dir                      string
 	Mgmt, Entries, Cores     []*Host
 	Client, Origin, Stranger *Host
+	// Neighbour is on the servers' private network too, and is none of them.
+	Neighbour *Host
 	// Passphrase is the file with the root passphrase.
 	Passphrase string
 
@@ -35,18 +37,21 @@ type Lab struct {
 	clients []*Client
 	devices int // made so far, for names
 	rows    []Row
+	notes   []note
 }
 
 func (l *Lab) roles() []*Host { return slices.Concat(l.Mgmt, l.Entries, l.Cores) }
 
-func (l *Lab) hosts() []*Host { return append(l.roles(), l.Client, l.Origin, l.Stranger) }
+func (l *Lab) hosts() []*Host { return append(l.roles(), l.Client, l.Origin, l.Stranger, l.Neighbour) }
 
 // Cut makes hosts unreachable, and the others unreachable for them: what they
 // send is dropped without an answer. Unix sockets on them still work.
 func (l *Lab) Cut(t testing.TB, hosts ...*Host) {
 	t.Helper()
 	for _, h := range hosts {
-		l.nft(t, "add element bridge lab hosts { "+h.Addr.String()+" }")
+		for _, addr := range h.addrs() {
+			l.nft(t, "add element bridge lab hosts { "+addr.String()+" }")
+		}
 	}
 }
 
@@ -54,11 +59,19 @@ func (l *Lab) Cut(t testing.TB, hosts ...*Host) {
 // other, both ways.
 func (l *Lab) CutBetween(t testing.TB, one, other []*Host) {
 	t.Helper()
-	for _, a := range one {
-		for _, b := range other {
-			l.nft(t, fmt.Sprintf("add element bridge lab pairs { %s . %s, %s . %s }", a.Addr, b.Addr, b.Addr, a.Addr))
+	for _, h := range one {
+		for _, o := range other {
+			l.cutPair(t, h.Addr, o.Addr)
+			if h.Private.IsValid() && o.Private.IsValid() {
+				l.cutPair(t, h.Private, o.Private)
+			}
 		}
 	}
+}
+
+func (l *Lab) cutPair(t testing.TB, a, b netip.Addr) {
+	t.Helper()
+	l.nft(t, fmt.Sprintf("add element bridge lab pairs { %s . %s, %s . %s }", a, b, b, a))
 }
 
 // Heal takes every cut back.

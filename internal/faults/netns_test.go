@@ -99,6 +99,9 @@ const internet = namespace(prefix + "internet")
 // subnet is where the hosts are: TEST-NET-3, which is nobody's.
 var subnet = netip.MustParsePrefix("203.0.113.0/24")
 
+// privateNet is the network among the management servers.
+var privateNet = netip.MustParsePrefix("10.77.0.0/24")
+
 // The rules see what passes the bridge and drop it without a word, both ways;
 // ARP goes on, so that a cut looks like a black hole and not like a pulled plug.
 const rules = `table bridge lab {
@@ -117,8 +120,10 @@ func makeInternet() error {
 	if err := command("", "ip", "netns", "add", string(internet)); err != nil {
 		return err
 	}
-	if err := command("", "ip", "-n", string(internet), "link", "add", "br0", "up", "type", "bridge"); err != nil {
-		return err
+	for _, bridge := range []string{"br0", "br1"} {
+		if err := command("", "ip", "-n", string(internet), "link", "add", bridge, "up", "type", "bridge"); err != nil {
+			return err
+		}
 	}
 	return internet.feed(rules, "nft", "-f", "-")
 }
@@ -140,6 +145,21 @@ func attach(name string, addr netip.Addr) (namespace, error) {
 		}
 	}
 	return n, nil
+}
+
+// attachPrivate gives a host an address on the servers' private network.
+func (n namespace) attachPrivate(name string, addr netip.Addr) error {
+	for _, line := range []string{
+		"link add p-" + name + " netns " + string(internet) + " type veth peer name eth1 netns " + string(n),
+		"-n " + string(internet) + " link set p-" + name + " master br1 up",
+		"-n " + string(n) + " address add " + netip.PrefixFrom(addr, privateNet.Bits()).String() + " dev eth1",
+		"-n " + string(n) + " link set eth1 up",
+	} {
+		if err := command("", "ip", strings.Fields(line)...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sweep removes every namespace of the lab, with the processes in it.

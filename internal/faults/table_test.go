@@ -40,10 +40,10 @@ const (
 
 // report prints the table, and writes it after a whole run that succeeded.
 func (l *Lab) report(succeeded bool) error {
-	if len(l.rows) == 0 {
+	if len(l.rows)+len(l.notes) == 0 {
 		return nil
 	}
-	text := table(l.rows)
+	text := table(l.rows) + noteTable(l.notes)
 	fmt.Print(text)
 	file := os.Getenv(tableFile)
 	if file == "" || !succeeded || flag.Lookup("test.run").Value.String() != "" {
