@@ -41,6 +41,8 @@ type Facts struct {
 	// Address is host:port of its mesh port, Peer the URL of its etcd.
 	Address string `json:"a,omitzero"`
 	Peer    string `json:"p,omitzero"`
+	// Ring is a mark of the keyring it has, the same for the same keys.
+	Ring string `json:"r,omitzero"`
 }
 
 // Seen is a server that is there now.

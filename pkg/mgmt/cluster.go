@@ -33,12 +33,8 @@ const (
 	restTick = 3 * time.Second
 )
 
-// blobFounding is there while servers may still come with the bootstrap secret,
-// blobGossip is the key of gossip, sealed.
-const (
-	blobFounding = "founding"
-	blobGossip   = "gossip"
-)
+// blobFounding is there while servers may still come with the bootstrap secret.
+const blobFounding = "founding"
 
 func newCluster(r *runtime) *cluster {
 	c := &cluster{r: r, log: r.log, known: make(chan map[mesh.ServerID]mesh.Server, 1)}
@@ -170,7 +166,10 @@ func (c *cluster) grow(ctx context.Context) (bool, error) {
 	if busy {
 		return true, nil
 	}
-	return false, c.endFounding(ctx)
+	if err := c.endFounding(ctx); err != nil {
+		return false, err
+	}
+	return c.turnRing(ctx)
 }
 
 // enter notes that a server has its vote, and tells nodes of its addresses.

@@ -70,3 +70,6 @@ func (s serversOf) Signed(tx *store.Tx, id mesh.ServerID) (bool, error) {
 func (s serversOf) Sign(tx *store.Tx, id mesh.ServerID, intermediate []byte) error {
 	return store.Create(tx, s.r.store.CA, blobIssuer(id), store.Blob{Data: intermediate, Created: s.r.now().UTC()})
 }
+
+// NewGossipKey implements adminsvc.Servers.
+func (s serversOf) NewGossipKey(tx *store.Tx) error { return s.newGossipKey(tx) }

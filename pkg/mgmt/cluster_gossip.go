@@ -2,15 +2,11 @@ package mgmt
 
 import (
 	"context"
-	"encoding/base64"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/gossip"
 	"github.com/meshctl/meshctl/pkg/mesh"
-	"github.com/meshctl/meshctl/pkg/store"
 	"github.com/meshctl/meshctl/pkg/store/embedded"
 )
 
@@ -56,11 +52,11 @@ func (c *cluster) gossiping(ctx context.Context) error {
 }
 
 func (c *cluster) gossipOnce(ctx context.Context) error {
-	keys, err := c.ring(ctx)
+	ring, err := c.ring(ctx)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(c.gossip.SetKeys(keys), c.gossip.SetFacts(c.facts())); err != nil {
+	if err := c.useRing(ring); err != nil {
 		return err
 	}
 	return together(ctx,
@@ -68,75 +64,42 @@ func (c *cluster) gossipOnce(ctx context.Context) error {
 		c.turning)
 }
 
+// useRing takes the keyring, and tells the others once it has it.
+func (c *cluster) useRing(k keyring) error {
+	if err := c.gossip.SetKeys(k.keys); err != nil {
+		return err
+	}
+	f := c.facts()
+	f.Ring = k.mark()
+	return c.gossip.SetFacts(f)
+}
+
 // turning follows the keyring: when founding is over, the key that is made from
-// the bootstrap secret goes. The others do the same within a moment; who still
-// has the old key first is understood by those who have both.
+// the bootstrap secret goes, and when a server was removed, the key that it had.
+// The others do the same within a moment; who still has the old key first is
+// understood by those who have both.
 func (c *cluster) turning(ctx context.Context) error {
-	tick := time.NewTicker(restTick)
-	defer tick.Stop()
+	wait := restTick
 	for {
+		t := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
+			t.Stop()
 			return nil
-		case <-tick.C:
+		case <-t.C:
 		}
-		keys, err := c.ring(ctx)
+		ring, err := c.ring(ctx)
 		if err == nil {
-			err = c.gossip.SetKeys(keys)
+			err = c.useRing(ring)
 		}
 		if err != nil && ctx.Err() == nil {
 			c.log.Debug("gossip keys not read", "err", err)
 		}
-	}
-}
-
-// ring is the keyring of now: during founding first the key that those who are
-// not in yet have.
-func (c *cluster) ring(ctx context.Context) ([][]byte, error) {
-	key, err := c.gossipKey(ctx)
-	if err != nil {
-		return nil, err
-	}
-	open, err := c.founding(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if open && c.secret != "" {
-		return [][]byte{bootstrapGossipKey(c.secret), key}, nil
-	}
-	return [][]byte{key}, nil
-}
-
-// gossipKey reads the mesh's key of gossip, and makes it when there is none.
-func (c *cluster) gossipKey(ctx context.Context) ([]byte, error) {
-	b, err := c.r.store.CA.Get(ctx, blobGossip)
-	if errors.Is(err, mesh.ErrNotFound) {
-		sealed, err := c.r.store.Seal(store.BlobPlace(blobGossip), mesh.NewSecret(gossip.KeySize))
-		if err != nil {
-			return nil, err
+		wait = restTick
+		if ring.next || ring.old {
+			wait = growTick
 		}
-		_, err = c.change(ctx, "gossip.key", func(tx *store.Tx) error {
-			return store.Create(tx, c.r.store.CA, blobGossip, store.Blob{Data: []byte(sealed), Created: c.r.now().UTC()})
-		})
-		if err != nil && !errors.Is(err, mesh.ErrExists) {
-			return nil, err
-		}
-		b, err = c.r.store.CA.Get(ctx, blobGossip)
-		if err != nil {
-			return nil, err
-		}
-	} else if err != nil {
-		return nil, err
 	}
-	secret, err := c.r.store.Unseal(store.BlobPlace(blobGossip), mesh.Sealed(b.Value.Data))
-	if err != nil {
-		return nil, err
-	}
-	key, err := base64.RawURLEncoding.DecodeString(secret.Reveal())
-	if err != nil || len(key) != gossip.KeySize {
-		return nil, fmt.Errorf("mgmt: read gossip key: it is damaged: %w", mesh.ErrInvalid)
-	}
-	return key, nil
 }
 
 // facts are what gossip tells of this server.

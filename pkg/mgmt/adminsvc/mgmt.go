@@ -165,6 +165,9 @@ func (s *Service) mgmtRemove(ctx context.Context, req admin.RevokeRequest) (admi
 		if err := s.revokeNode(ctx, tx, nodeName(mesh.RoleMgmt, v.ID), req); err != nil {
 			return err
 		}
+		if err := s.Servers.NewGossipKey(tx); err != nil {
+			return err
+		}
 		return tx.Event(mesh.Event{
 			Type: mesh.EventServerRemoved, Severity: mesh.Warning, Object: "server/" + string(v.ID),
 			Cause: fmt.Sprintf("management server %q was removed", v.Name),

@@ -39,6 +39,8 @@ type Servers interface {
 	Requested(tx *store.Tx, s mesh.ServerID) ([]byte, error)
 	Signed(tx *store.Tx, s mesh.ServerID) (bool, error)
 	Sign(tx *store.Tx, s mesh.ServerID, intermediate []byte) error
+	// NewGossipKey replaces the key of gossip, which who is removed has.
+	NewGossipKey(tx *store.Tx) error
 }
 
 // Service has a handler for every method in admin.Table.
