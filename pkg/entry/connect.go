@@ -14,56 +14,6 @@ import (
 	"github.com/meshctl/meshctl/pkg/relay"
 )
 
-// connect opens a stream to the first target that accepts. A core that refuses
-// for good speaks for all of them; one that does not answer does not.
-func (f *flow) connect(ctx context.Context, route mesh.Route, targets []mesh.Target) (*relay.Stream, Reason, error) {
-	s := f.s
-	header := relay.Header{ServerName: string(f.name), Device: string(route.Device), Trace: f.trace}
-	if route.ForwardClientAddress {
-		header.Client = f.client
-	}
-	s.cores.put(targets)
-	reason, err := NoCore, errors.New("entry: no core is known for the route")
-	for _, t := range s.cores.order(s.Node.Identity().Mesh, targets) {
-		var st *relay.Stream
-		st, err = s.openAt(ctx, t.ID, header)
-		refused, isRefused := errors.AsType[*relay.RefusedError](err)
-		switch {
-		case err == nil:
-			f.core = t.ID
-			return st, "", nil
-		case ctx.Err() != nil:
-			return nil, ofEnd(context.Cause(ctx)), context.Cause(ctx)
-		case isRefused:
-			s.metrics.refusals.WithLabelValues(refused.Code.String()).Inc()
-			reason = Refused
-			if !refused.Retryable {
-				return nil, reason, err
-			}
-		case errors.Is(err, context.DeadlineExceeded):
-			reason = Timeout
-		default:
-			reason = NoCore
-		}
-	}
-	return nil, reason, err
-}
-
-// openAt asks one core, and takes note of whether it answered.
-func (s *Server) openAt(ctx context.Context, id string, h relay.Header) (*relay.Stream, error) {
-	open, cancel := context.WithTimeout(ctx, s.OpenTimeout)
-	defer cancel()
-	st, err := s.pool.Load().Open(open, id, h)
-	if _, refused := errors.AsType[*relay.RefusedError](err); err == nil || refused {
-		if s.cores.heard(id) {
-			s.Log.Info("core answered again", "core", id)
-		}
-	} else if ctx.Err() == nil && s.cores.silent(id, err) {
-		s.Log.Warn("core did not answer", "core", id, "err", err)
-	}
-	return st, err
-}
-
 // dial connects to a core at one of its present addresses, in their order, and
 // makes sure that it is that core. The connection ends when it is revoked.
 func (s *Server) dial(ctx context.Context, id string) (net.Conn, error) {

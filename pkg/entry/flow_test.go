@@ -91,6 +91,57 @@ func TestAKilledCoreIsReplacedByTheNext(t *testing.T) {
 	}
 }
 
+// Failure table, "core frozen": its kernel answers and it does not. Its clients
+// are served by the next core before they lose patience, and no longer wait for it.
+func TestASilentCoreIsOvertakenByTheNext(t *testing.T) {
+	g := startEntry(t, func(s *entry.Server) { s.HedgeAfter = 50 * time.Millisecond })
+	given := make(chan struct{})
+	frozen := startCore(t, g.ca, func(in *relay.Incoming) {
+		ctx, cancel := in.Context(t.Context())
+		defer cancel()
+		<-ctx.Done()
+		given <- struct{}{}
+	})
+	second := startCore(t, g.ca, nil)
+	g.lead(frozen, second)
+	begin := time.Now()
+	g.wantServed(t, second)
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("the client was served after %v only", took)
+	}
+	<-given // the stream that nobody answered
+	for range 3 {
+		g.wantServed(t, second)
+	}
+	if n := len(frozen.seen()); n != 1 {
+		t.Errorf("the silent core was asked %d times, want once", n)
+	}
+}
+
+// A core that is merely slower than the next one keeps nothing and loses nothing.
+func TestAnAttemptThatWasOvertakenCarriesNothing(t *testing.T) {
+	g := startEntry(t, func(s *entry.Server) { s.HedgeAfter = 20 * time.Millisecond })
+	overtaken, got := make(chan struct{}), make(chan int64, 1)
+	slow := startCore(t, g.ca, func(in *relay.Incoming) {
+		<-overtaken
+		st, err := in.Accept()
+		if err != nil {
+			got <- 0
+			return
+		}
+		n, _ := io.Copy(io.Discard, st) // it is reset
+		st.Reset(relay.CodeCanceled)
+		got <- n
+	})
+	second := startCore(t, g.ca, nil)
+	g.lead(slow, second)
+	g.wantServed(t, second)
+	close(overtaken)
+	if n := <-got; n != 0 {
+		t.Errorf("%d bytes of the client came to a core that was overtaken", n)
+	}
+}
+
 // C-05: the right chain with another id is refused, and a looped dial (E-08)
 // ends at the first hop, because an entry is no core.
 func TestWhoAnswersMustBeTheCoreOfTheRoute(t *testing.T) {

@@ -40,6 +40,9 @@ type Server struct {
 	// DialTimeout bounds the way to a session with a core, OpenTimeout the way
 	// to its answer, both for each core that is tried. 0: 3 s and 10 s.
 	DialTimeout, OpenTimeout time.Duration
+	// HedgeAfter is how long a core may take to answer before the next one of the
+	// route is asked as well. 0: 1 s.
+	HedgeAfter time.Duration
 	// Relay configures sessions; Sessions is how many there are per core. 0: 4.
 	Relay    relay.Config
 	Sessions int
@@ -194,7 +197,7 @@ func (s *Server) flush(ctx context.Context) {
 }
 
 func (s *Server) prepare() error {
-	for _, d := range []time.Duration{s.HelloTimeout, s.DialTimeout, s.OpenTimeout, s.DrainWait, s.DrainLimit} {
+	for _, d := range []time.Duration{s.HelloTimeout, s.DialTimeout, s.OpenTimeout, s.HedgeAfter, s.DrainWait, s.DrainLimit} {
 		if d < 0 {
 			return fmt.Errorf("entry: time-out %v: want more than 0: %w", d, mesh.ErrInvalid)
 		}
@@ -207,6 +210,7 @@ func (s *Server) prepare() error {
 	def(&s.HelloTimeout, 5*time.Second)
 	def(&s.DialTimeout, 3*time.Second)
 	def(&s.OpenTimeout, 10*time.Second)
+	def(&s.HedgeAfter, time.Second)
 	def(&s.DrainLimit, 10*time.Minute)
 	s.limits = s.Limits.withDefaults()
 	s.hellos.most = s.limits.Hellos
