@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/identity"
@@ -30,6 +31,8 @@ type adminLink struct {
 	where string
 	node  *identity.Node        // nil on a socket
 	fault atomic.Pointer[error] // why the last attempt to connect failed
+	// renewNow: a server said that the certificate should be replaced soon.
+	renewNow atomic.Bool
 }
 
 // dialAdmin chooses the way to the server: the socket that was named, the
@@ -101,11 +104,21 @@ func dialAdminServer(addresses []string) (*adminLink, error) {
 	// TLS happens in dial, which keeps the kind of its errors; gRPC would only
 	// pass on their text.
 	l.ClientConn, err = grpc.NewClient("passthrough:///mgmt", grpc.WithContextDialer(dial),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUnaryInterceptor(l.listen))
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", l.where, err)
 	}
 	return l, nil
+}
+
+// listen notes what a server says of the certificate beside its answer.
+func (l *adminLink) listen(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	var header metadata.MD
+	err := invoke(ctx, method, req, reply, cc, append(opts, grpc.Header(&header))...)
+	if len(header.Get(admin.RenewHeader)) > 0 {
+		l.renewNow.Store(true)
+	}
+	return err
 }
 
 // dialFirst returns a connection to the first address that answers.

@@ -13,10 +13,10 @@ import (
 )
 
 // renew replaces the administrator's certificate when two thirds of its life
-// are over, after the work of a command that reached the server. What the
+// are over, or the server said that its issuer is one no longer, after the work of a command that reached the server. What the
 // command did stands either way, so a failure is a warning.
 func (s *adminSession) renew(ctx context.Context) {
-	if s.link == nil || s.link.node == nil || s.now.Before(renewalDue(s.link.node)) {
+	if s.link == nil || s.link.node == nil || s.now.Before(renewalDue(s.link.node)) && !s.link.renewNow.Load() {
 		return
 	}
 	if err := renewAdmin(ctx, s.link); err != nil {

@@ -109,10 +109,11 @@ func (n nodeFiles) parts(node *identity.Node, log *slog.Logger) (*nodeParts, err
 	}
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	early := make(chan control.EarlyRenewal, 1)
 	return &nodeParts{
 		log: log, registry: reg, node: node, revocations: revs,
-		home:    &control.PhoneHome{Node: node, Folder: n.folder, State: n.state, Revocations: revs, Version: version().Version, Log: log},
-		renewer: &control.Renewer{Node: node, Folder: n.folder, State: n.state, Revocations: revs, Log: log},
+		home:    &control.PhoneHome{Node: node, Folder: n.folder, State: n.state, Revocations: revs, Version: version().Version, Log: log, Early: early},
+		renewer: &control.Renewer{Node: node, Folder: n.folder, State: n.state, Revocations: revs, Log: log, Early: early},
 	}, nil
 }
 

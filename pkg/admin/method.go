@@ -11,6 +11,10 @@ import (
 // Service is the gRPC name of the Admin service.
 const Service = "meshctl.v1.Admin"
 
+// RenewHeader is metadata beside an answer: the caller's certificate, whose
+// serial it holds, should be renewed soon, since its issuer was removed.
+const RenewHeader = "meshctl-renew"
+
 // Method is one unary method of the Admin service.
 type Method[Req, Resp any] struct {
 	Name string

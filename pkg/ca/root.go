@@ -51,7 +51,7 @@ func (r *Root) Intermediate(server mesh.ServerID, pub crypto.PublicKey, now time
 	if err != nil {
 		return nil, err
 	}
-	tmpl := authorityTemplate("meshctl "+string(m)+" "+string(server), 0, now, intermediateLife)
+	tmpl := authorityTemplate(mesh.IssuerName(m, server), 0, now, intermediateLife)
 	tmpl.NotAfter = earlier(tmpl.NotAfter, r.cert.NotAfter)
 	return signCert(tmpl, r.cert, pub, r.key)
 }

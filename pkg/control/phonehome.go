@@ -39,6 +39,9 @@ type PhoneHome struct {
 	// PingEvery is the time between pings; after two missed answers the
 	// stream is replaced. Zero: 15 s.
 	PingEvery time.Duration
+	// Early is told when management wants the certificate renewed before it is
+	// due; see Renewer.Early. Nil: nobody is.
+	Early chan<- EarlyRenewal
 	// Backoff spreads attempts. Its zero value: 500 ms to 60 s.
 	Backoff Backoff
 	Dial    DialFunc // nil: net.Dialer

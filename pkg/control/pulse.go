@@ -15,6 +15,11 @@ func (s *session) tick(now time.Time) error {
 	if s.pinged-s.ponged >= missedPings && now.Sub(s.pingedAt) >= every/3 {
 		return errSilent
 	}
+	if s.told != "" && s.told != s.home.serial() {
+		if err := s.report(); err != nil { // of the new certificate: servers wait for it
+			return err
+		}
+	}
 	if now.Sub(s.pingedAt) < every {
 		return nil
 	}
@@ -46,6 +51,8 @@ func (s *session) report() error {
 	if r == nil {
 		return nil
 	}
+	s.told = s.home.serial()
+	r.Certificate = s.told
 	s.unconfirmed = append(s.unconfirmed, sentReport{report: r, ping: s.pinged + 1})
 	return s.send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: r}})
 }
@@ -62,6 +69,8 @@ func (s *session) end() {
 	}
 	s.unconfirmed = nil
 }
+
+func (p *PhoneHome) serial() string { return p.Node.Leaf().SerialNumber.String() }
 
 func (p *PhoneHome) pingEvery() time.Duration {
 	if p.PingEvery > 0 {

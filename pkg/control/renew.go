@@ -24,6 +24,8 @@ type Renewer struct {
 	Revocations *identity.Revocations
 	Log         *slog.Logger
 	Dial        DialFunc // nil: net.Dialer
+	// Early makes it renew before it is time; nil: nothing does.
+	Early <-chan EarlyRenewal
 
 	failure atomic.Pointer[string]
 }
@@ -31,6 +33,7 @@ type Renewer struct {
 const (
 	renewRetryMin = time.Minute
 	renewRetryMax = time.Hour
+	earlyMax      = time.Hour // whatever the server says
 )
 
 // Failure says why the last renewal did not succeed, or "".
@@ -46,7 +49,7 @@ func (r *Renewer) Failure() string {
 // operator may lift it.
 func (r *Renewer) Run(ctx context.Context) error {
 	wait := untilRenewal(r.Node, time.Now(), rand.Float64())
-	for failures := 0; sleep(ctx, wait); {
+	for failures := 0; r.pause(ctx, wait); {
 		err := r.renew(ctx)
 		now := time.Now()
 		if err == nil {
@@ -63,6 +66,45 @@ func (r *Renewer) Run(ctx context.Context) error {
 		r.failed(err, now, wait)
 	}
 	return nil
+}
+
+// EarlyRenewal asks for a certificate to be replaced within a time, because it
+// will not be believed for much longer.
+type EarlyRenewal struct {
+	Serial string // of the certificate, decimal
+	Within time.Duration
+}
+
+// renewNow passes on what the server wants. One such wish at a time is enough:
+// all are of the one certificate the node has.
+func (p *PhoneHome) renewNow(m *controlpb.RenewNow) {
+	select {
+	case p.Early <- EarlyRenewal{Serial: m.GetSerial(), Within: time.Duration(m.GetWithinNanos())}:
+	default:
+	}
+}
+
+// pause waits for d, or less when management wants the certificate replaced. It
+// is false when ctx ended.
+func (r *Renewer) pause(ctx context.Context, d time.Duration) bool {
+	due := time.Now().Add(d)
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-t.C:
+			return true
+		case e := <-r.Early:
+			soon := rand.N(min(max(e.Within, 1), earlyMax))
+			if e.Serial == r.Node.Leaf().SerialNumber.String() && soon < time.Until(due) {
+				r.Log.Info("certificate to be renewed early", "serial", e.Serial, "delay", soon)
+				due = time.Now().Add(soon)
+				t.Reset(soon)
+			}
+		}
+	}
 }
 
 func (r *Renewer) succeeded() {

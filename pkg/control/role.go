@@ -69,7 +69,7 @@ func AllowedTo(role mesh.Role, m *controlpb.MgmtMessage) bool {
 	switch m.GetBody().(type) {
 	case *controlpb.MgmtMessage_Config, *controlpb.MgmtMessage_Revocations, *controlpb.MgmtMessage_Drain,
 		*controlpb.MgmtMessage_Goodbye, *controlpb.MgmtMessage_Ping, *controlpb.MgmtMessage_Pong,
-		*controlpb.MgmtMessage_Addresses:
+		*controlpb.MgmtMessage_Addresses, *controlpb.MgmtMessage_RenewNow:
 		return core || entry
 	case *controlpb.MgmtMessage_Devices, *controlpb.MgmtMessage_Probe, *controlpb.MgmtMessage_CellCertificate:
 		return core

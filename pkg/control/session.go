@@ -35,6 +35,7 @@ type session struct {
 	pinged, ponged int64 // sequence of the last ping sent, of the last answered
 	pingedAt       time.Time
 	unconfirmed    []sentReport
+	told           string // serial of the certificate that was reported last
 }
 
 // sentReport is a report that arrived for certain once the ping after it is
@@ -78,6 +79,9 @@ func (s *session) receive(ctx context.Context, m *controlpb.MgmtMessage) error {
 		return s.revocations(b.Revocations)
 	case *controlpb.MgmtMessage_Addresses:
 		return s.home.State.SetAddresses(b.Addresses.GetMgmt())
+	case *controlpb.MgmtMessage_RenewNow:
+		s.home.renewNow(b.RenewNow)
+		return nil
 	case *controlpb.MgmtMessage_Goodbye:
 		return fmt.Errorf("%w: %s", errGoodbye, mesh.Quotable(b.Goodbye.GetReason()))
 	case *controlpb.MgmtMessage_Ping:

@@ -5,12 +5,27 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"fmt"
+	"strings"
 	"time"
 )
 
 // Backdate is how far a node certificate's NotBefore lies before the moment it
 // was issued, so that a peer whose clock is a little behind accepts it.
 const Backdate = 10 * time.Minute
+
+// IssuerName is the subject of the intermediate of a server.
+func IssuerName(m ID, s ServerID) string { return "meshctl " + string(m) + " " + string(s) }
+
+// IssuerOf reads which server issued a leaf that was verified, "" when its
+// issuer is no server's intermediate.
+func IssuerOf(leaf *x509.Certificate) ServerID {
+	name := leaf.Issuer.CommonName
+	s, err := ParseServerID(name[strings.LastIndexByte(name, ' ')+1:])
+	if err != nil {
+		return ""
+	}
+	return s
+}
 
 // CertRecord is what is kept of every certificate the CA issued.
 type CertRecord struct {

@@ -110,4 +110,6 @@ type NodeStatus struct {
 	DevicesRev int64          `json:"devicesRevision,omitzero"`     // acknowledged, cores only
 	RevokedRev int64          `json:"revocationsRevision,omitzero"` // acknowledged
 	Failure    string         `json:"failure,omitzero"`             // why the node does not run what it was sent
+	// Certificate is the serial of the one the node holds, as it says itself.
+	Certificate string `json:"certificate,omitzero"`
 }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
@@ -29,6 +30,8 @@ type guard struct {
 	revoked func(identity.Peer) error
 	// admin returns the administrator's record of now.
 	admin   func(context.Context, mesh.AdminID) (mesh.Administrator, error)
+	// renew says whether the caller should replace its certificate soon.
+	renew   func(identity.Peer) bool
 	metrics *metrics
 	// onStop calls its argument when the server stops, unless released before.
 	onStop func(func()) (release func() bool)
@@ -116,6 +119,11 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 	ctx, err = g.admit(ctx, info.FullMethod)
 	if err != nil {
 		return nil, err
+	}
+	if c, _ := callerOf(ctx); c.kind == kindAdmin && g.renew(c.peer) {
+		if err := grpc.SetHeader(ctx, metadata.Pairs(admin.RenewHeader, c.peer.Serial)); err != nil {
+			g.log.Debug("header not sent", "method", info.FullMethod, "err", err)
+		}
 	}
 	return h(ctx, req)
 }

@@ -18,6 +18,9 @@ const (
 	// The sizes are looked at every minute, in memory; the rest every hour.
 	keepTick = time.Minute
 	keepEach = 60 // ticks
+	// retireTick is how often somebody looks whether the intermediate of a
+	// removed server is still needed: until it is revoked, a thief may use it.
+	retireTick = 5 * time.Second
 	// nearlyFull is the part of etcd's quota at which people are told.
 	nearlyFull = 0.8
 	// noSpace is etcd's name for having reached it.
@@ -50,7 +53,7 @@ func (k *keeper) run(ctx context.Context) error {
 
 // keepOwn looks after this server.
 func (k *keeper) keepOwn(ctx context.Context) error {
-	return eachTick(ctx, func(n int) {
+	return eachTick(ctx, keepTick, func(n int) {
 		k.step(ctx, "quota", k.quota)
 		if n%keepEach == 0 {
 			k.step(ctx, "ends", k.ownEnds)
@@ -60,18 +63,18 @@ func (k *keeper) keepOwn(ctx context.Context) error {
 
 // keepMesh looks after what all servers share.
 func (k *keeper) keepMesh(ctx context.Context) error {
-	return eachTick(ctx, func(n int) {
+	return eachTick(ctx, retireTick, func(n int) {
 		k.step(ctx, "retire", k.retire)
-		if n%keepEach == 0 {
+		if n%int(keepTick/retireTick*keepEach) == 0 {
 			k.step(ctx, "trim", k.trim)
 			k.step(ctx, "ends", k.nodeEnds)
 		}
 	})
 }
 
-// eachTick calls f every minute until ctx ends, with how often it did before.
-func eachTick(ctx context.Context, f func(n int)) error {
-	tick := time.NewTicker(keepTick)
+// eachTick calls f every so often until ctx ends, with how often it did before.
+func eachTick(ctx context.Context, every time.Duration, f func(n int)) error {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		select {

@@ -15,8 +15,9 @@ import (
 	"github.com/meshctl/meshctl/pkg/store"
 )
 
-// settledAfter is how long after a certificate was issued its node counts as
-// using it: one whose answer was lost asks again within an hour and a half.
+// settledAfter is how long after a certificate was issued its holder counts as
+// using it without having said so: a node whose answer was lost asks again
+// within an hour and a half, and an administrator does not say.
 const settledAfter = 2 * time.Hour
 
 // retire revokes the intermediates of servers that were removed: whoever has the
@@ -51,12 +52,16 @@ func (k *keeper) retireOne(ctx context.Context, s mesh.Server, revs map[string]m
 	if err != nil {
 		return err
 	}
-	if nodes, until := dependents(certs, revs, s.ID, k.now()); len(nodes) > 0 {
+	status, _, err := k.store.Status.List(ctx)
+	if err != nil {
+		return err
+	}
+	if nodes, until := dependents(certs, revs, status, s.ID, k.now()); len(nodes) > 0 {
 		return k.tell(ctx, "retiring "+string(s.ID), mesh.Event{
 			Type: mesh.EventServerRemoved, Severity: mesh.Warning, Object: "server/" + string(s.ID),
 			Cause: fmt.Sprintf("the intermediate of the removed server %q is still believed: %d nodes live on certificates it issued: %s", s.Name, len(nodes), strings.Join(nodes[:min(len(nodes), 20)], ", ")),
-			Advice: "nothing, if the machine is yours: they renew with another server by " + until.UTC().Format(time.RFC3339) +
-				" at the latest, and then it is revoked; if it was stolen, revoke them now and let them join again",
+			Advice: "nodes that are connected renew with another server within a minute, administrators at their next command; all certificates of it end by " +
+				until.UTC().Format(time.RFC3339) + ", and then it is revoked; if it was stolen, revoke now whoever stays away and let them join again",
 		})
 	}
 	return k.revokeIssuer(ctx, s, cert)
@@ -96,12 +101,15 @@ func (k *keeper) revokeIssuer(ctx context.Context, s mesh.Server, cert *x509.Cer
 }
 
 // dependents are the nodes that would be cut off without the issuer, and when
-// the last of their certificates ends.
-func dependents(certs map[string]mesh.CertRecord, revs map[string]mesh.SignedRevocation, issuer mesh.ServerID, now time.Time) (nodes []string, until time.Time) {
+// the last of their certificates ends. A node that says it holds a certificate
+// of another issuer is believed at once: it harms nobody else if it lies.
+func dependents(certs map[string]mesh.CertRecord, revs map[string]mesh.SignedRevocation, status map[string]mesh.NodeStatus, issuer mesh.ServerID, now time.Time) (nodes []string, until time.Time) {
 	last := lastOf(certs)
 	for _, c := range certs {
-		newest := last[c.Node]
-		moved := newest.Issuer != string(issuer) && now.Sub(newest.Issued) > settledAfter
+		newest, held := last[c.Node], certs[status[c.Node].Certificate]
+		moved := newest.Issuer != string(issuer) && now.Sub(newest.Issued) > settledAfter ||
+			held.Node == c.Node && held.Issuer != string(issuer) ||
+			c.Node == string(mesh.RoleMgmt)+"/"+newest.Issuer // a server that made its own is using it
 		if c.Issuer != string(issuer) || now.After(c.NotAfter) || moved || covered(revs, c.Node, c.Serial, c.Issued) {
 			continue
 		}

@@ -96,7 +96,20 @@ func TestTheIntermediateOfARemovedServerIsRevoked(t *testing.T) {
 	if revoked() {
 		t.Fatal("it is revoked before the node can have its next certificate for certain")
 	}
-	k.now = func() time.Time { return time.Now().Add(settledAfter) }
+	// Without a word from the node, after a while; here it says what it holds.
+	certs, _, err := w.store.Certs.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := dependents(certs, nil, nil, stolen.ID, time.Now().Add(settledAfter)); slices.Contains(left, present.Identity().Node()) {
+		t.Errorf("after %v it still waits for %v", settledAfter, left)
+	}
+	_, err = w.store.Update(t.Context(), func(tx *store.Tx) error {
+		return store.Create(tx, w.store.Status, present.Identity().Node(), mesh.NodeStatus{Node: present.Identity().Node(), Certificate: lastOf(certs)[present.Identity().Node()].Serial})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		if !revoked() {
 			t.Fatal("it is not revoked though nobody lives on it")

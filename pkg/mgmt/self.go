@@ -27,8 +27,8 @@ type self struct {
 	now    func() time.Time
 }
 
-// ensure loads the identity, and issues it when there is none or it is due. A
-// certificate that still holds is good enough when issuing fails.
+// ensure loads the identity, and issues it when there is none, it is due, or
+// another server issued it, which may be removed one day. A certificate that still holds is good enough when issuing fails.
 func (s *self) ensure(ctx context.Context) error {
 	node, err := s.folder.Load()
 	switch {
@@ -42,7 +42,7 @@ func (s *self) ensure(ctx context.Context) error {
 			"the certificate in %s is of %s, but this server is %s", dirNode, node.Identity().Node(), s.id.Node())
 	}
 	s.node = node
-	if s.now().Before(due(node.Leaf(), 0)) {
+	if s.now().Before(due(node.Leaf(), 0)) && mesh.IssuerOf(node.Leaf()) == mesh.ServerID(s.id.ID) {
 		return nil
 	}
 	err = s.renew(ctx)

@@ -69,6 +69,7 @@ func (r *runtime) newGRPC(onStop func(func()) func() bool) *grpc.Server {
 			a, err := r.store.Admins.Get(ctx, id)
 			return a.Value, err
 		},
+		renew:   r.nodes.IssuerRemoved,
 		metrics: r.metrics,
 		onStop:  onStop,
 		log:     r.log,

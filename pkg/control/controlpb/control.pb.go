@@ -73,7 +73,7 @@ func (x Ack_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Ack_Kind.Descriptor instead.
 func (Ack_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{15, 0}
+	return file_control_proto_rawDescGZIP(), []int{16, 0}
 }
 
 type EnrollRequest struct {
@@ -521,6 +521,7 @@ type MgmtMessage struct {
 	//	*MgmtMessage_Ping
 	//	*MgmtMessage_Pong
 	//	*MgmtMessage_Addresses
+	//	*MgmtMessage_RenewNow
 	Body          isMgmtMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -662,6 +663,15 @@ func (x *MgmtMessage) GetAddresses() *Addresses {
 	return nil
 }
 
+func (x *MgmtMessage) GetRenewNow() *RenewNow {
+	if x != nil {
+		if x, ok := x.Body.(*MgmtMessage_RenewNow); ok {
+			return x.RenewNow
+		}
+	}
+	return nil
+}
+
 type isMgmtMessage_Body interface {
 	isMgmtMessage_Body()
 }
@@ -710,6 +720,10 @@ type MgmtMessage_Addresses struct {
 	Addresses *Addresses `protobuf:"bytes,11,opt,name=addresses,proto3,oneof"`
 }
 
+type MgmtMessage_RenewNow struct {
+	RenewNow *RenewNow `protobuf:"bytes,12,opt,name=renew_now,json=renewNow,proto3,oneof"`
+}
+
 func (*MgmtMessage_Welcome) isMgmtMessage_Body() {}
 
 func (*MgmtMessage_Config) isMgmtMessage_Body() {}
@@ -731,6 +745,8 @@ func (*MgmtMessage_Ping) isMgmtMessage_Body() {}
 func (*MgmtMessage_Pong) isMgmtMessage_Body() {}
 
 func (*MgmtMessage_Addresses) isMgmtMessage_Body() {}
+
+func (*MgmtMessage_RenewNow) isMgmtMessage_Body() {}
 
 type Hello struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -1074,6 +1090,61 @@ func (x *Addresses) GetMgmt() []string {
 	return nil
 }
 
+// RenewNow asks the node to replace a certificate before it is due: the server
+// that issued it is no longer one of the mesh's. It is for that certificate
+// alone; a node that has another by now ignores it.
+type RenewNow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Serial        string                 `protobuf:"bytes,1,opt,name=serial,proto3" json:"serial,omitempty"`                               // decimal
+	WithinNanos   int64                  `protobuf:"varint,2,opt,name=within_nanos,json=withinNanos,proto3" json:"within_nanos,omitempty"` // the node picks a moment, so that not all come at once
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewNow) Reset() {
+	*x = RenewNow{}
+	mi := &file_control_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewNow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewNow) ProtoMessage() {}
+
+func (x *RenewNow) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewNow.ProtoReflect.Descriptor instead.
+func (*RenewNow) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RenewNow) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
+func (x *RenewNow) GetWithinNanos() int64 {
+	if x != nil {
+		return x.WithinNanos
+	}
+	return 0
+}
+
 // Config is what applies to this node now.
 type Config struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -1095,7 +1166,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_control_proto_msgTypes[10]
+	mi := &file_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1178,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[10]
+	mi := &file_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1191,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{10}
+	return file_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Config) GetRevision() int64 {
@@ -1191,7 +1262,7 @@ type Revocations struct {
 
 func (x *Revocations) Reset() {
 	*x = Revocations{}
-	mi := &file_control_proto_msgTypes[11]
+	mi := &file_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1274,7 @@ func (x *Revocations) String() string {
 func (*Revocations) ProtoMessage() {}
 
 func (x *Revocations) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[11]
+	mi := &file_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1287,7 @@ func (x *Revocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocations.ProtoReflect.Descriptor instead.
 func (*Revocations) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{11}
+	return file_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Revocations) GetRevision() int64 {
@@ -1258,7 +1329,7 @@ type SignedRevocation struct {
 
 func (x *SignedRevocation) Reset() {
 	*x = SignedRevocation{}
-	mi := &file_control_proto_msgTypes[12]
+	mi := &file_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1341,7 @@ func (x *SignedRevocation) String() string {
 func (*SignedRevocation) ProtoMessage() {}
 
 func (x *SignedRevocation) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[12]
+	mi := &file_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1354,7 @@ func (x *SignedRevocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedRevocation.ProtoReflect.Descriptor instead.
 func (*SignedRevocation) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{12}
+	return file_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SignedRevocation) GetPayload() []byte {
@@ -1322,7 +1393,7 @@ type Devices struct {
 
 func (x *Devices) Reset() {
 	*x = Devices{}
-	mi := &file_control_proto_msgTypes[13]
+	mi := &file_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1405,7 @@ func (x *Devices) String() string {
 func (*Devices) ProtoMessage() {}
 
 func (x *Devices) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[13]
+	mi := &file_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1418,7 @@ func (x *Devices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Devices.ProtoReflect.Descriptor instead.
 func (*Devices) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{13}
+	return file_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Devices) GetRevision() int64 {
@@ -1407,7 +1478,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_control_proto_msgTypes[14]
+	mi := &file_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1490,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[14]
+	mi := &file_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,7 +1503,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{14}
+	return file_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Device) GetId() string {
@@ -1497,7 +1568,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_control_proto_msgTypes[15]
+	mi := &file_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1509,7 +1580,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[15]
+	mi := &file_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1522,7 +1593,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{15}
+	return file_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Ack) GetKind() Ack_Kind {
@@ -1550,15 +1621,16 @@ type Report struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
 	Streams       int64                  `protobuf:"varint,2,opt,name=streams,proto3" json:"streams,omitempty"`
-	Usage         []*DeviceUsage         `protobuf:"bytes,3,rep,name=usage,proto3" json:"usage,omitempty"` // cores: since the last report
-	Dials         []*DialResult          `protobuf:"bytes,4,rep,name=dials,proto3" json:"dials,omitempty"` // entries: how dials to cores went since the last report
+	Usage         []*DeviceUsage         `protobuf:"bytes,3,rep,name=usage,proto3" json:"usage,omitempty"`             // cores: since the last report
+	Dials         []*DialResult          `protobuf:"bytes,4,rep,name=dials,proto3" json:"dials,omitempty"`             // entries: how dials to cores went since the last report
+	Certificate   string                 `protobuf:"bytes,5,opt,name=certificate,proto3" json:"certificate,omitempty"` // serial of the one the node holds now, decimal
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_control_proto_msgTypes[16]
+	mi := &file_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1642,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[16]
+	mi := &file_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1655,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{16}
+	return file_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Report) GetState() string {
@@ -1614,6 +1686,13 @@ func (x *Report) GetDials() []*DialResult {
 	return nil
 }
 
+func (x *Report) GetCertificate() string {
+	if x != nil {
+		return x.Certificate
+	}
+	return ""
+}
+
 type DeviceUsage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
@@ -1626,7 +1705,7 @@ type DeviceUsage struct {
 
 func (x *DeviceUsage) Reset() {
 	*x = DeviceUsage{}
-	mi := &file_control_proto_msgTypes[17]
+	mi := &file_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1638,7 +1717,7 @@ func (x *DeviceUsage) String() string {
 func (*DeviceUsage) ProtoMessage() {}
 
 func (x *DeviceUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[17]
+	mi := &file_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1651,7 +1730,7 @@ func (x *DeviceUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceUsage.ProtoReflect.Descriptor instead.
 func (*DeviceUsage) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{17}
+	return file_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeviceUsage) GetDevice() string {
@@ -1694,7 +1773,7 @@ type DialResult struct {
 
 func (x *DialResult) Reset() {
 	*x = DialResult{}
-	mi := &file_control_proto_msgTypes[18]
+	mi := &file_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1785,7 @@ func (x *DialResult) String() string {
 func (*DialResult) ProtoMessage() {}
 
 func (x *DialResult) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[18]
+	mi := &file_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1798,7 @@ func (x *DialResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialResult.ProtoReflect.Descriptor instead.
 func (*DialResult) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{18}
+	return file_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DialResult) GetCore() string {
@@ -1759,7 +1838,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_control_proto_msgTypes[19]
+	mi := &file_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1771,7 +1850,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[19]
+	mi := &file_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1784,7 +1863,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{19}
+	return file_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Probe) GetNonce() []byte {
@@ -1803,7 +1882,7 @@ type ProbeReady struct {
 
 func (x *ProbeReady) Reset() {
 	*x = ProbeReady{}
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1815,7 +1894,7 @@ func (x *ProbeReady) String() string {
 func (*ProbeReady) ProtoMessage() {}
 
 func (x *ProbeReady) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1828,7 +1907,7 @@ func (x *ProbeReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReady.ProtoReflect.Descriptor instead.
 func (*ProbeReady) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{20}
+	return file_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ProbeReady) GetNonce() []byte {
@@ -1848,7 +1927,7 @@ type CellRequest struct {
 
 func (x *CellRequest) Reset() {
 	*x = CellRequest{}
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +1939,7 @@ func (x *CellRequest) String() string {
 func (*CellRequest) ProtoMessage() {}
 
 func (x *CellRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +1952,7 @@ func (x *CellRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellRequest.ProtoReflect.Descriptor instead.
 func (*CellRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{21}
+	return file_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CellRequest) GetCsr() []byte {
@@ -1900,7 +1979,7 @@ type CellCertificate struct {
 
 func (x *CellCertificate) Reset() {
 	*x = CellCertificate{}
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +1991,7 @@ func (x *CellCertificate) String() string {
 func (*CellCertificate) ProtoMessage() {}
 
 func (x *CellCertificate) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +2004,7 @@ func (x *CellCertificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellCertificate.ProtoReflect.Descriptor instead.
 func (*CellCertificate) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{22}
+	return file_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CellCertificate) GetChain() [][]byte {
@@ -1951,7 +2030,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1963,7 +2042,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1976,7 +2055,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{23}
+	return file_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Drain) GetReason() string {
@@ -1995,7 +2074,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2007,7 +2086,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2020,7 +2099,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{24}
+	return file_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Goodbye) GetReason() string {
@@ -2039,7 +2118,7 @@ type Ping struct {
 
 func (x *Ping) Reset() {
 	*x = Ping{}
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2051,7 +2130,7 @@ func (x *Ping) String() string {
 func (*Ping) ProtoMessage() {}
 
 func (x *Ping) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2064,7 +2143,7 @@ func (x *Ping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ping.ProtoReflect.Descriptor instead.
 func (*Ping) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{25}
+	return file_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Ping) GetSequence() int64 {
@@ -2107,7 +2186,7 @@ const file_control_proto_rawDesc = "" +
 	"\agoodbye\x18\x06 \x01(\v2\x13.meshctl.v1.GoodbyeH\x00R\agoodbye\x12&\n" +
 	"\x04ping\x18\a \x01(\v2\x10.meshctl.v1.PingH\x00R\x04ping\x12&\n" +
 	"\x04pong\x18\b \x01(\v2\x10.meshctl.v1.PingH\x00R\x04pongB\x06\n" +
-	"\x04body\"\xba\x04\n" +
+	"\x04body\"\xef\x04\n" +
 	"\vMgmtMessage\x12/\n" +
 	"\awelcome\x18\x01 \x01(\v2\x13.meshctl.v1.WelcomeH\x00R\awelcome\x12,\n" +
 	"\x06config\x18\x02 \x01(\v2\x12.meshctl.v1.ConfigH\x00R\x06config\x12;\n" +
@@ -2120,7 +2199,8 @@ const file_control_proto_rawDesc = "" +
 	"\x04ping\x18\t \x01(\v2\x10.meshctl.v1.PingH\x00R\x04ping\x12&\n" +
 	"\x04pong\x18\n" +
 	" \x01(\v2\x10.meshctl.v1.PingH\x00R\x04pong\x125\n" +
-	"\taddresses\x18\v \x01(\v2\x15.meshctl.v1.AddressesH\x00R\taddressesB\x06\n" +
+	"\taddresses\x18\v \x01(\v2\x15.meshctl.v1.AddressesH\x00R\taddresses\x123\n" +
+	"\trenew_now\x18\f \x01(\v2\x14.meshctl.v1.RenewNowH\x00R\brenewNowB\x06\n" +
 	"\x04body\"\x83\x04\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
@@ -2154,7 +2234,10 @@ const file_control_proto_rawDesc = "" +
 	"\bobserved\x18\x05 \x01(\tR\bobserved\x12%\n" +
 	"\x0emgmt_addresses\x18\x06 \x03(\tR\rmgmtAddresses\"\x1f\n" +
 	"\tAddresses\x12\x12\n" +
-	"\x04mgmt\x18\x01 \x03(\tR\x04mgmt\"\x93\x02\n" +
+	"\x04mgmt\x18\x01 \x03(\tR\x04mgmt\"E\n" +
+	"\bRenewNow\x12\x16\n" +
+	"\x06serial\x18\x01 \x01(\tR\x06serial\x12!\n" +
+	"\fwithin_nanos\x18\x02 \x01(\x03R\vwithinNanos\"\x93\x02\n" +
 	"\x06Config\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x1a\n" +
 	"\bsuffixes\x18\x02 \x03(\tR\bsuffixes\x12/\n" +
@@ -2199,12 +2282,13 @@ const file_control_proto_rawDesc = "" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKIND_CONFIG\x10\x01\x12\x14\n" +
 	"\x10KIND_REVOCATIONS\x10\x02\x12\x10\n" +
-	"\fKIND_DEVICES\x10\x03\"\x95\x01\n" +
+	"\fKIND_DEVICES\x10\x03\"\xb7\x01\n" +
 	"\x06Report\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x18\n" +
 	"\astreams\x18\x02 \x01(\x03R\astreams\x12-\n" +
 	"\x05usage\x18\x03 \x03(\v2\x17.meshctl.v1.DeviceUsageR\x05usage\x12,\n" +
-	"\x05dials\x18\x04 \x03(\v2\x16.meshctl.v1.DialResultR\x05dials\"k\n" +
+	"\x05dials\x18\x04 \x03(\v2\x16.meshctl.v1.DialResultR\x05dials\x12 \n" +
+	"\vcertificate\x18\x05 \x01(\tR\vcertificate\"k\n" +
 	"\vDeviceUsage\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x0e\n" +
 	"\x02up\x18\x02 \x01(\x03R\x02up\x12\x12\n" +
@@ -2255,7 +2339,7 @@ func file_control_proto_rawDescGZIP() []byte {
 }
 
 var file_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_control_proto_goTypes = []any{
 	(Ack_Kind)(0),            // 0: meshctl.v1.Ack.Kind
 	(*EnrollRequest)(nil),    // 1: meshctl.v1.EnrollRequest
@@ -2268,60 +2352,62 @@ var file_control_proto_goTypes = []any{
 	(*Egress)(nil),           // 8: meshctl.v1.Egress
 	(*Welcome)(nil),          // 9: meshctl.v1.Welcome
 	(*Addresses)(nil),        // 10: meshctl.v1.Addresses
-	(*Config)(nil),           // 11: meshctl.v1.Config
-	(*Revocations)(nil),      // 12: meshctl.v1.Revocations
-	(*SignedRevocation)(nil), // 13: meshctl.v1.SignedRevocation
-	(*Devices)(nil),          // 14: meshctl.v1.Devices
-	(*Device)(nil),           // 15: meshctl.v1.Device
-	(*Ack)(nil),              // 16: meshctl.v1.Ack
-	(*Report)(nil),           // 17: meshctl.v1.Report
-	(*DeviceUsage)(nil),      // 18: meshctl.v1.DeviceUsage
-	(*DialResult)(nil),       // 19: meshctl.v1.DialResult
-	(*Probe)(nil),            // 20: meshctl.v1.Probe
-	(*ProbeReady)(nil),       // 21: meshctl.v1.ProbeReady
-	(*CellRequest)(nil),      // 22: meshctl.v1.CellRequest
-	(*CellCertificate)(nil),  // 23: meshctl.v1.CellCertificate
-	(*Drain)(nil),            // 24: meshctl.v1.Drain
-	(*Goodbye)(nil),          // 25: meshctl.v1.Goodbye
-	(*Ping)(nil),             // 26: meshctl.v1.Ping
+	(*RenewNow)(nil),         // 11: meshctl.v1.RenewNow
+	(*Config)(nil),           // 12: meshctl.v1.Config
+	(*Revocations)(nil),      // 13: meshctl.v1.Revocations
+	(*SignedRevocation)(nil), // 14: meshctl.v1.SignedRevocation
+	(*Devices)(nil),          // 15: meshctl.v1.Devices
+	(*Device)(nil),           // 16: meshctl.v1.Device
+	(*Ack)(nil),              // 17: meshctl.v1.Ack
+	(*Report)(nil),           // 18: meshctl.v1.Report
+	(*DeviceUsage)(nil),      // 19: meshctl.v1.DeviceUsage
+	(*DialResult)(nil),       // 20: meshctl.v1.DialResult
+	(*Probe)(nil),            // 21: meshctl.v1.Probe
+	(*ProbeReady)(nil),       // 22: meshctl.v1.ProbeReady
+	(*CellRequest)(nil),      // 23: meshctl.v1.CellRequest
+	(*CellCertificate)(nil),  // 24: meshctl.v1.CellCertificate
+	(*Drain)(nil),            // 25: meshctl.v1.Drain
+	(*Goodbye)(nil),          // 26: meshctl.v1.Goodbye
+	(*Ping)(nil),             // 27: meshctl.v1.Ping
 }
 var file_control_proto_depIdxs = []int32{
 	7,  // 0: meshctl.v1.NodeMessage.hello:type_name -> meshctl.v1.Hello
-	16, // 1: meshctl.v1.NodeMessage.ack:type_name -> meshctl.v1.Ack
-	17, // 2: meshctl.v1.NodeMessage.report:type_name -> meshctl.v1.Report
-	21, // 3: meshctl.v1.NodeMessage.probe_ready:type_name -> meshctl.v1.ProbeReady
-	22, // 4: meshctl.v1.NodeMessage.cell_request:type_name -> meshctl.v1.CellRequest
-	25, // 5: meshctl.v1.NodeMessage.goodbye:type_name -> meshctl.v1.Goodbye
-	26, // 6: meshctl.v1.NodeMessage.ping:type_name -> meshctl.v1.Ping
-	26, // 7: meshctl.v1.NodeMessage.pong:type_name -> meshctl.v1.Ping
+	17, // 1: meshctl.v1.NodeMessage.ack:type_name -> meshctl.v1.Ack
+	18, // 2: meshctl.v1.NodeMessage.report:type_name -> meshctl.v1.Report
+	22, // 3: meshctl.v1.NodeMessage.probe_ready:type_name -> meshctl.v1.ProbeReady
+	23, // 4: meshctl.v1.NodeMessage.cell_request:type_name -> meshctl.v1.CellRequest
+	26, // 5: meshctl.v1.NodeMessage.goodbye:type_name -> meshctl.v1.Goodbye
+	27, // 6: meshctl.v1.NodeMessage.ping:type_name -> meshctl.v1.Ping
+	27, // 7: meshctl.v1.NodeMessage.pong:type_name -> meshctl.v1.Ping
 	9,  // 8: meshctl.v1.MgmtMessage.welcome:type_name -> meshctl.v1.Welcome
-	11, // 9: meshctl.v1.MgmtMessage.config:type_name -> meshctl.v1.Config
-	12, // 10: meshctl.v1.MgmtMessage.revocations:type_name -> meshctl.v1.Revocations
-	14, // 11: meshctl.v1.MgmtMessage.devices:type_name -> meshctl.v1.Devices
-	20, // 12: meshctl.v1.MgmtMessage.probe:type_name -> meshctl.v1.Probe
-	23, // 13: meshctl.v1.MgmtMessage.cell_certificate:type_name -> meshctl.v1.CellCertificate
-	24, // 14: meshctl.v1.MgmtMessage.drain:type_name -> meshctl.v1.Drain
-	25, // 15: meshctl.v1.MgmtMessage.goodbye:type_name -> meshctl.v1.Goodbye
-	26, // 16: meshctl.v1.MgmtMessage.ping:type_name -> meshctl.v1.Ping
-	26, // 17: meshctl.v1.MgmtMessage.pong:type_name -> meshctl.v1.Ping
+	12, // 9: meshctl.v1.MgmtMessage.config:type_name -> meshctl.v1.Config
+	13, // 10: meshctl.v1.MgmtMessage.revocations:type_name -> meshctl.v1.Revocations
+	15, // 11: meshctl.v1.MgmtMessage.devices:type_name -> meshctl.v1.Devices
+	21, // 12: meshctl.v1.MgmtMessage.probe:type_name -> meshctl.v1.Probe
+	24, // 13: meshctl.v1.MgmtMessage.cell_certificate:type_name -> meshctl.v1.CellCertificate
+	25, // 14: meshctl.v1.MgmtMessage.drain:type_name -> meshctl.v1.Drain
+	26, // 15: meshctl.v1.MgmtMessage.goodbye:type_name -> meshctl.v1.Goodbye
+	27, // 16: meshctl.v1.MgmtMessage.ping:type_name -> meshctl.v1.Ping
+	27, // 17: meshctl.v1.MgmtMessage.pong:type_name -> meshctl.v1.Ping
 	10, // 18: meshctl.v1.MgmtMessage.addresses:type_name -> meshctl.v1.Addresses
-	8,  // 19: meshctl.v1.Hello.egress:type_name -> meshctl.v1.Egress
-	13, // 20: meshctl.v1.Revocations.records:type_name -> meshctl.v1.SignedRevocation
-	15, // 21: meshctl.v1.Devices.upserts:type_name -> meshctl.v1.Device
-	0,  // 22: meshctl.v1.Ack.kind:type_name -> meshctl.v1.Ack.Kind
-	18, // 23: meshctl.v1.Report.usage:type_name -> meshctl.v1.DeviceUsage
-	19, // 24: meshctl.v1.Report.dials:type_name -> meshctl.v1.DialResult
-	1,  // 25: meshctl.v1.Enrollment.Enroll:input_type -> meshctl.v1.EnrollRequest
-	3,  // 26: meshctl.v1.Renewal.Renew:input_type -> meshctl.v1.RenewRequest
-	5,  // 27: meshctl.v1.NodeControl.Connect:input_type -> meshctl.v1.NodeMessage
-	2,  // 28: meshctl.v1.Enrollment.Enroll:output_type -> meshctl.v1.EnrollResponse
-	4,  // 29: meshctl.v1.Renewal.Renew:output_type -> meshctl.v1.RenewResponse
-	6,  // 30: meshctl.v1.NodeControl.Connect:output_type -> meshctl.v1.MgmtMessage
-	28, // [28:31] is the sub-list for method output_type
-	25, // [25:28] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	11, // 19: meshctl.v1.MgmtMessage.renew_now:type_name -> meshctl.v1.RenewNow
+	8,  // 20: meshctl.v1.Hello.egress:type_name -> meshctl.v1.Egress
+	14, // 21: meshctl.v1.Revocations.records:type_name -> meshctl.v1.SignedRevocation
+	16, // 22: meshctl.v1.Devices.upserts:type_name -> meshctl.v1.Device
+	0,  // 23: meshctl.v1.Ack.kind:type_name -> meshctl.v1.Ack.Kind
+	19, // 24: meshctl.v1.Report.usage:type_name -> meshctl.v1.DeviceUsage
+	20, // 25: meshctl.v1.Report.dials:type_name -> meshctl.v1.DialResult
+	1,  // 26: meshctl.v1.Enrollment.Enroll:input_type -> meshctl.v1.EnrollRequest
+	3,  // 27: meshctl.v1.Renewal.Renew:input_type -> meshctl.v1.RenewRequest
+	5,  // 28: meshctl.v1.NodeControl.Connect:input_type -> meshctl.v1.NodeMessage
+	2,  // 29: meshctl.v1.Enrollment.Enroll:output_type -> meshctl.v1.EnrollResponse
+	4,  // 30: meshctl.v1.Renewal.Renew:output_type -> meshctl.v1.RenewResponse
+	6,  // 31: meshctl.v1.NodeControl.Connect:output_type -> meshctl.v1.MgmtMessage
+	29, // [29:32] is the sub-list for method output_type
+	26, // [26:29] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
@@ -2351,6 +2437,7 @@ func file_control_proto_init() {
 		(*MgmtMessage_Ping)(nil),
 		(*MgmtMessage_Pong)(nil),
 		(*MgmtMessage_Addresses)(nil),
+		(*MgmtMessage_RenewNow)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2358,7 +2445,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -25,6 +25,7 @@ import (
 // Mesh is a CA of one mesh.
 type Mesh struct {
 	ID           mesh.ID
+	Server       mesh.ServerID // whose the intermediate is
 	Root         *x509.Certificate
 	Intermediate *x509.Certificate
 
@@ -41,8 +42,9 @@ func NewWithID(t testing.TB, id mesh.ID) *Mesh {
 	rootKey := Key(t)
 	root := ca(t, "meshctl "+string(id), nil, &rootKey.PublicKey, rootKey, 1)
 	key := Key(t)
-	inter := ca(t, "meshctl "+string(id)+" test", root, &key.PublicKey, rootKey, 0)
-	return &Mesh{ID: id, Root: root, Intermediate: inter, key: key}
+	server := mesh.NewServerID()
+	inter := ca(t, mesh.IssuerName(id, server), root, &key.PublicKey, rootKey, 0)
+	return &Mesh{ID: id, Server: server, Root: root, Intermediate: inter, key: key}
 }
 
 func ca(t testing.TB, name string, parent *x509.Certificate, pub *ecdsa.PublicKey, by *ecdsa.PrivateKey, pathLen int) *x509.Certificate {

@@ -20,6 +20,7 @@ type want struct {
 	table  *table
 	asOf   int64    // moment of the store that the table reflects, its own revision at least
 	mgmt   []string // addresses of the servers
+	renew  *controlpb.RenewNow
 }
 
 // outbox decides what a stream sends next, by comparing what its node should
@@ -29,7 +30,8 @@ type outbox struct {
 	revs                   *revset // sent last on this stream, nil before
 	table                  *table
 
-	mgmt []string // sent last, in the welcome at first
+	mgmt    []string // sent last, in the welcome at first
+	renewed bool     // the node was asked to renew; once a stream is enough
 
 	answers  []*controlpb.MgmtMessage
 	revParts []*controlpb.Revocations // rest of what is being sent
@@ -92,6 +94,10 @@ func (o *outbox) next(w want) *controlpb.MgmtMessage {
 	if len(w.mgmt) > 0 && !slices.Equal(w.mgmt, o.mgmt) {
 		o.mgmt = w.mgmt
 		return &controlpb.MgmtMessage{Body: &controlpb.MgmtMessage_Addresses{Addresses: &controlpb.Addresses{Mgmt: w.mgmt}}}
+	}
+	if w.renew != nil && !o.renewed { // after the addresses: not at the one that is gone
+		o.renewed = true
+		return &controlpb.MgmtMessage{Body: &controlpb.MgmtMessage_RenewNow{RenewNow: w.renew}}
 	}
 	if w.config != nil && w.config.GetRevision() != o.config {
 		o.config = w.config.GetRevision()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshctl/meshctl/pkg/control/controlpb"
 	"github.com/meshctl/meshctl/pkg/identity"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store"
@@ -25,7 +26,17 @@ func (s *Service) wants(p identity.Peer) want {
 	w := s.plan.Load().wants(p.Identity)
 	w.revs = s.revs.Load()
 	w.mgmt = s.config().MgmtAddresses
+	if s.IssuerRemoved(p) {
+		w.renew = &controlpb.RenewNow{Serial: p.Serial, WithinNanos: int64(s.times.Renew)}
+	}
 	return w
+}
+
+// IssuerRemoved says whether the certificate that the peer showed was issued by
+// a server that has been removed, so that it should be replaced soon.
+func (s *Service) IssuerRemoved(p identity.Peer) bool {
+	issuer, ok := s.view.servers.Get(mesh.IssuerOf(p.Leaf))
+	return ok && issuer.State == mesh.ServerRemoved
 }
 
 // catchUp has the planner read what a node has seen already of the tables, from

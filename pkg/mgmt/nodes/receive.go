@@ -12,6 +12,9 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
+// maxSerial is the length of the longest serial, in decimal digits.
+const maxSerial = 50
+
 // receive takes one message. An error ends the stream.
 func (s *Service) receive(ctx context.Context, se *session, m *controlpb.NodeMessage) error {
 	if err := s.permitted(se, m); err != nil {
@@ -101,7 +104,16 @@ func (s *Service) tries(id mesh.Identity, wire int64) bool {
 func (s *Service) reported(se *session, r *controlpb.Report) {
 	se.mu.Lock()
 	se.streams = max(0, r.GetStreams())
+	cert := cut(r.GetCertificate(), maxSerial)
+	renewed := cert != "" && cert != se.cert
+	if renewed {
+		se.cert = cert
+	}
 	se.mu.Unlock()
+	if renewed && se.writes.Allow() {
+		s.hub.changed(se.node)
+		s.wakes.flush.nudge()
+	}
 	s.usage.add(r.GetUsage(), s.mayServe(se.peer), time.Now())
 	for _, d := range r.GetDials() {
 		if d.GetFailed() > 0 && d.GetSucceeded() == 0 {

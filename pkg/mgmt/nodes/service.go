@@ -135,6 +135,7 @@ func (s *Service) runLoops(ctx context.Context, g *errgroup.Group) {
 		v.status:      {w.moved},
 		v.config:      {w.resolve, w.plan},
 		v.rollouts:    {w.plan},
+		v.servers:     {w.plan},
 	} {
 		g.Go(func() error { follow(ctx, m, wake...); return nil })
 	}

@@ -40,6 +40,7 @@ type session struct {
 	goodbye string // reason to be sent before the stream ends
 	heard   time.Time
 	streams int64
+	cert    string // serial of the certificate that the node holds
 	dial    dialState
 }
 
@@ -66,6 +67,7 @@ func newSession(p identity.Peer, observed netip.AddrPort, h *controlpb.Hello, se
 
 		out:   newOutbox(h, epoch),
 		heard: now,
+		cert:  p.Serial,
 	}
 }
 
@@ -143,6 +145,7 @@ func (se *session) status() mesh.NodeStatus {
 		Instance: se.hello.GetInstance(), Boot: se.hello.GetBoot(), ClockOff: se.clockOff,
 		Streams: se.streams, Failure: se.out.failure(),
 		ConfigRev: se.out.acked.config, RefusedRev: se.out.bad, RevokedRev: se.out.acked.revs, DevicesRev: se.out.acked.devices,
+		Certificate: se.cert,
 	}
 }
 

@@ -18,6 +18,7 @@ type Settings struct {
 	ProbeTime time.Duration // for one dial-back, from the nonce to the answer; 5 s
 	Pass      time.Duration // between full passes of every loop; 5 min
 	Farewell  time.Duration // for goodbyes to be sent when the service stops; 1 s
+	Renew     time.Duration // over which nodes renew whose issuer was removed; 30 s
 	Trial     time.Duration // for one node to say that it runs a new configuration; 30 s
 }
 
@@ -33,6 +34,7 @@ func (s Settings) withDefaults() Settings {
 		ProbeTime: cmp.Or(s.ProbeTime, 5*time.Second),
 		Pass:      cmp.Or(s.Pass, 5*time.Minute),
 		Farewell:  cmp.Or(s.Farewell, time.Second),
+		Renew:     cmp.Or(s.Renew, 30*time.Second),
 		Trial:     cmp.Or(s.Trial, 30*time.Second),
 	}
 }
