@@ -2,12 +2,27 @@ package identity
 
 import (
 	"crypto/x509"
+	"os"
+	"syscall"
 	"time"
 )
 
 // FailAt lets every step of writing from the n-th on (0 is the first) fail, as
 // if the machine had gone away.
 func (f *Folder) FailAt(n int, err error) { f.step = failAt(n, err) }
+
+// KillAt kills this process before the n-th step of writing (0 is the first).
+func (f *Folder) KillAt(n int) {
+	f.step = func(string) error {
+		if n--; n >= 0 {
+			return nil
+		}
+		if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+			return err
+		}
+		select {} // it comes in a moment
+	}
+}
 
 // FailAt is Folder.FailAt for revocations.
 func (r *Revocations) FailAt(n int, err error) { r.step = failAt(n, err) }

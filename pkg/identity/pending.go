@@ -35,7 +35,7 @@ func (p *Pending) KeyHash() string { return KeyHash(p.key.Public()) }
 // NewRequest makes a key (ECDSA P-256) and keeps it until Commit, or returns the
 // one it kept before: when a reply was lost, the same key may ask again. The
 // key is on disk before anybody hears of it. It returns ErrInvalid when the
-// kept key is damaged.
+// kept key is damaged and there is no identity yet; with one, it makes another.
 func (f *Folder) NewRequest() (*Pending, error) {
 	key, err := f.pendingKey()
 	if err != nil {
@@ -60,14 +60,22 @@ func (f *Folder) pendingKey() (crypto.Signer, error) {
 	if err := private(path, "0600"); err != nil {
 		return nil, err
 	}
+	held, loadErr := f.Load()
 	key, err := decodeKey(b)
+	if err != nil && loadErr == nil {
+		// To renew, any key will do: no token was spent on this one.
+		if f.Log != nil {
+			f.Log.Warn("damaged key replaced", "file", path, "err", err)
+		}
+		return f.newKey(path)
+	}
 	if err != nil {
 		return nil, mesh.WithHint(fmt.Errorf("identity: read pending key %s: the file is damaged: %w", path, err),
 			"remove the file; if a token was used with that key, a new token is needed")
 	}
 	// A crash between storing a certificate and dropping its pending key must
 	// not make the next certificate reuse the key.
-	if n, err := f.Load(); err == nil && KeyHash(n.Leaf().PublicKey) == KeyHash(key.Public()) {
+	if loadErr == nil && KeyHash(held.Leaf().PublicKey) == KeyHash(key.Public()) {
 		return f.newKey(path)
 	}
 	return key, nil
