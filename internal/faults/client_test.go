@@ -36,9 +36,15 @@ type Client struct {
 // NewClient adds a device of the member.
 func (l *Lab) NewClient(t testing.TB, member string) *Client {
 	t.Helper()
+	return l.clientIn(t, member, cellName)
+}
+
+// clientIn is NewClient in another cell.
+func (l *Lab) clientIn(t testing.TB, member, cell string) *Client {
+	t.Helper()
 	l.devices++
 	c := &Client{from: l.Client, dest: l.Origin.At(7), roots: x509.NewCertPool()}
-	c.Device = must(t, l, admin.DeviceAdd, admin.DeviceAddRequest{Member: member, Name: fmt.Sprintf("device-%d", l.devices), Cell: cellName})
+	c.Device = must(t, l, admin.DeviceAdd, admin.DeviceAddRequest{Member: member, Name: fmt.Sprintf("device-%d", l.devices), Cell: cell})
 	c.Link = must(t, l, admin.DeviceLinkOf, admin.Ref{Ref: string(c.Device.ID)})
 	if !c.roots.AppendCertsFromPEM([]byte(c.Link.CA)) {
 		t.Fatal("the link has no CA")

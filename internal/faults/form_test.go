@@ -155,7 +155,7 @@ func (l *Lab) joinCores(t testing.TB) {
 			"dir": h.Data(), "drain": "5s",
 			"egress": map[string]any{"kind": "proxy", "allow": []string{l.Origin.Addr.String() + "/32"}},
 		}
-		l.JoinCore(t, h, memberName)
+		l.JoinCore(t, h, memberName, cellName)
 	}
 	l.WaitFor(t, patience, "the cores are ready", func() error {
 		if err := l.nodesWell(t.Context()); err != nil && strings.Contains(err.Error(), "cores") {
@@ -167,9 +167,9 @@ func (l *Lab) joinCores(t testing.TB) {
 
 // JoinCore joins a core that has no identity, as a core of the member, and
 // starts it.
-func (l *Lab) JoinCore(t testing.TB, h *Host, member string) {
+func (l *Lab) JoinCore(t testing.TB, h *Host, member, cell string) {
 	t.Helper()
-	token := l.Token(t, admin.TokenCreateRequest{Role: mesh.RoleCore, Name: h.Name, Member: member, Cell: cellName})
+	token := l.Token(t, admin.TokenCreateRequest{Role: mesh.RoleCore, Name: h.Name, Member: member, Cell: cell})
 	h.health = "127.0.0.1:9603"
 	h.args = []string{"core", "run"}
 	if err := h.writeConfig(); err != nil {
@@ -186,7 +186,7 @@ func (l *Lab) JoinCore(t testing.TB, h *Host, member string) {
 func (l *Lab) joinEntries(t testing.TB) {
 	t.Helper()
 	for _, h := range l.Entries {
-		h.Config = map[string]any{"dir": h.Data(), "drain": map[string]any{"limit": "5m"}}
+		h.Config = map[string]any{"dir": h.Data(), "drain": map[string]any{"wait": "2s", "limit": "5m"}}
 		l.JoinEntry(t, h)
 	}
 	l.WaitFor(t, patience, "the entries are there", func() error { return l.nodesWell(t.Context()) })

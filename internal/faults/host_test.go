@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -191,8 +192,22 @@ func (h *Host) Ready(ctx context.Context) error {
 	return err
 }
 
-// Metrics is the role's /metrics page.
-func (h *Host) Metrics(ctx context.Context) (string, error) { return h.get(ctx, "/metrics") }
+// Metric is the sum of a metric over all its labels; name may be its end.
+func (h *Host) Metric(t testing.TB, name string) (sum float64) {
+	t.Helper()
+	page, err := h.get(t.Context(), "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(page) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		key, _, _ = strings.Cut(key, "{")
+		if v, err := strconv.ParseFloat(value, 64); err == nil && strings.HasSuffix(key, name) {
+			sum += v
+		}
+	}
+	return sum
+}
 
 func (h *Host) get(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

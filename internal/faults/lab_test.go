@@ -91,7 +91,8 @@ func (l *Lab) nft(t testing.TB, text string) {
 // on the old one are left hanging.
 func (l *Lab) Readdress(t testing.TB, h *Host, addr netip.Addr) {
 	t.Helper()
-	for _, change := range [][]string{{"add", addr.String()}, {"delete", h.Addr.String()}} {
+	// The old one first: the kernel takes the others of a subnet away with its first.
+	for _, change := range [][]string{{"delete", h.Addr.String()}, {"add", addr.String()}} {
 		if err := command("", "ip", "-n", string(h.ns), "address", change[0], change[1]+"/24", "dev", "eth0"); err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -22,6 +23,11 @@ type Traffic struct {
 	Held      int           // connections held; default 40
 	Every     time.Duration // between two bytes on one; default 100 ms
 	PerSecond int           // new connections; default 20
+	// Life is how long a connection is held before it is opened anew; 0 is for ever.
+	Life time.Duration
+	// Balanced sends new connections to entries that say they are ready only, as a
+	// balancer that asks /readyz does.
+	Balanced bool
 	// Failover makes a client whose new connection failed try once more through
 	// the next entry, as a balancer would.
 	Failover bool
@@ -56,6 +62,8 @@ type Running struct {
 	end  func() // closes stop
 	wg   sync.WaitGroup
 
+	ready atomic.Pointer[[]*Host]
+
 	mu    sync.Mutex // guards what follows
 	fault time.Time
 	m     Measured
@@ -76,13 +84,17 @@ func (l *Lab) Start(t testing.TB, tr Traffic) *Running {
 	r.end = sync.OnceFunc(func() { close(r.stop) })
 	t.Cleanup(func() { r.end(); r.wg.Wait() })
 	ctx := context.WithoutCancel(t.Context()) // what is under way at the end counts
+	r.ready.Store(&tr.Entries)
+	if tr.Balanced {
+		r.wg.Go(func() { r.balance(ctx) })
+	}
 	for i := range tr.Held {
 		tun, err := r.client(i).Connect(ctx, r.entry(i))
 		if err != nil {
 			t.Fatalf("before anything has failed: %v", err)
 		}
 		r.m.Held++
-		r.wg.Go(func() { r.hold(tun) })
+		r.wg.Go(func() { r.keep(ctx, i, tun) })
 	}
 	r.wg.Go(func() { r.open(ctx) })
 	return r
@@ -96,7 +108,34 @@ func orDefault[T int | time.Duration](v, def T) T {
 }
 
 func (r *Running) client(i int) *Client { return r.Clients[i/len(r.Entries)%len(r.Clients)] }
-func (r *Running) entry(i int) *Host    { return r.Entries[i%len(r.Entries)] }
+
+// entry is the one of the i-th connection.
+func (r *Running) entry(i int) *Host {
+	ready := *r.ready.Load()
+	return ready[i%len(ready)]
+}
+
+// balance asks every entry a few times a second whether it wants more clients.
+func (r *Running) balance(ctx context.Context) {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.stop:
+			return
+		case <-tick.C:
+		}
+		var ready []*Host
+		for _, e := range r.Entries {
+			if e.Ready(ctx) == nil {
+				ready = append(ready, e)
+			}
+		}
+		if len(ready) > 0 {
+			r.ready.Store(&ready)
+		}
+	}
+}
 
 // Fault marks the moment of the fault.
 func (r *Running) Fault() {
@@ -118,14 +157,33 @@ func (r *Running) Stop(t testing.TB) Measured {
 	return r.m
 }
 
-func (r *Running) hold(tun *Tunnel) {
+// keep holds a connection, and others after it when its life is limited.
+func (r *Running) keep(ctx context.Context, i int, tun *Tunnel) {
+	for r.hold(tun) {
+		var err error
+		if tun, err = r.client(i).Connect(ctx, r.entry(i)); err != nil {
+			r.note(err, func(m *Measured) { m.New++; m.FailedNew++ })
+			return
+		}
+		r.note(nil, func(m *Measured) { m.Held++ })
+	}
+}
+
+// hold returns true when the connection has lived its life.
+func (r *Running) hold(tun *Tunnel) bool {
 	defer tun.Close()
 	tick := time.NewTicker(r.Every)
 	defer tick.Stop()
+	var over <-chan time.Time
+	if r.Life > 0 {
+		over = time.After(r.Life)
+	}
 	for b := byte(0); ; b++ {
 		select {
+		case <-over:
+			return true
 		case <-r.stop:
-			return
+			return false
 		case <-tick.C:
 		}
 		begin := time.Now()
@@ -136,7 +194,7 @@ func (r *Running) hold(tun *Tunnel) {
 			}
 		})
 		if err != nil {
-			return
+			return false
 		}
 	}
 }

@@ -18,7 +18,16 @@ import (
 func (l *Lab) WaitUntilWell(t testing.TB) time.Duration {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context()) // that of a test ends before its cleanup
-	return l.WaitFor(t, patience, "the mesh is well", func() error { return l.Well(ctx) })
+	var last error
+	took := l.WaitFor(t, patience, "the mesh is well", func() error {
+		err := l.Well(ctx)
+		if err != nil {
+			last = err
+		}
+		return err
+	})
+	t.Logf("well after %v; last was: %v", took.Round(time.Millisecond), last)
+	return took
 }
 
 // Well says what is not as it should be.
