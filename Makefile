@@ -13,7 +13,7 @@ HAVECC := $(shell command -v $(CC) 2>/dev/null || command -v gcc 2>/dev/null)
 TOOL   := go tool -modfile=tools.mod
 FUZZTIME ?= 20s
 
-.PHONY: help build demo test e2e-faults lint fix fuzz bench docs licenses generate vuln clean
+.PHONY: help build demo test nightly e2e-faults lint fix fuzz bench docs licenses generate vuln clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,11 @@ else
 	CGO_ENABLED=1 go test -race -count=1 -shuffle=on -p 2 $(PARTS)
 	CGO_ENABLED=1 go test -race -count=1 -shuffle=on ./internal/e2e
 endif
+
+nightly: ## the long tests: ten minutes of history, 20 failovers, fuzzing, faults
+	MESHCTL_LINEAR=10m MESHCTL_FAILOVERS=20 go test -count=1 -timeout 40m -v ./internal/linear
+	$(MAKE) fuzz FUZZTIME=2m
+	$(MAKE) e2e-faults
 
 # Needs root, iproute2 and nftables, and says which of them is missing.
 e2e-faults: ## break a mesh in network namespaces, and write what was measured to docs/reliability.md
