@@ -134,6 +134,19 @@ func TestServersFindEachOtherAndTellFacts(t *testing.T) {
 	}
 }
 
+// Without a choice, connections to any address of loopback come from 127.0.0.1,
+// which the door of neither knows.
+func TestAServerDialsFromTheAddressItListensOn(t *testing.T) {
+	at := freeAddrs(t, 2)
+	for i := range at {
+		at[i] = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 66, byte(1 + i)}), at[i].Port())
+	}
+	a, b := run(t, "a", at[0], [][]byte{key("one")}, at...), run(t, "b", at[1], [][]byte{key("one")}, at...)
+	wait(t, "a and b see each other", func() bool { return a.names() == "a b" && b.names() == "a b" })
+	a.stop(t)
+	b.stop(t)
+}
+
 func TestWhoHasAnotherKeyIsNoticed(t *testing.T) {
 	at := freeAddrs(t, 2)
 	a := run(t, "a", at[0], [][]byte{key("one")}, at...)

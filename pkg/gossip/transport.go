@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -13,6 +14,7 @@ import (
 // addresses that are not known are dropped unread.
 type transport struct {
 	*memberlist.NetTransport
+	from    net.Addr // of connections to others
 	known   func(netip.Addr) bool
 	packets chan *memberlist.Packet
 	streams chan net.Conn
@@ -30,7 +32,7 @@ func newTransport(at netip.AddrPort, quiet *log.Logger, known func(netip.Addr) b
 		return nil, err
 	}
 	t := &transport{
-		NetTransport: inner, known: known,
+		NetTransport: inner, known: known, from: net.TCPAddrFromAddrPort(netip.AddrPortFrom(at.Addr(), 0)),
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 		ending: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -44,6 +46,19 @@ func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 
 // StreamCh implements memberlist.Transport.
 func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
+
+// DialTimeout implements memberlist.Transport.
+func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	return t.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
+}
+
+// DialAddressTimeout implements memberlist.NodeAwareTransport. The others know
+// this server by the address it listens on; where it has several, the system
+// could choose another, and their door would stay shut.
+func (t *transport) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	d := net.Dialer{Timeout: timeout, LocalAddr: t.from}
+	return d.Dial("tcp", a.Addr)
+}
 
 // Shutdown implements memberlist.Transport.
 func (t *transport) Shutdown() error {
