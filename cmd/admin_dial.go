@@ -45,7 +45,18 @@ func dialAdmin(ctx context.Context, cfg adminConfig, named bool) (*adminLink, er
 	case !named && isSocket(socket):
 		return dialAdminSocket(ctx, socket)
 	}
-	return dialAdminServer(cfg.Server)
+	l, err := dialAdminServer(cfg.Server)
+	if err != nil && !named && holdsServer(mgmt.DefaultConfig().Dir) {
+		// Nobody has logged in where the server runs that does not run now.
+		return dialAdminSocket(ctx, mgmt.DefaultConfig().Socket())
+	}
+	return l, err
+}
+
+// holdsServer says whether the data folder of a server is here, and for this user.
+func holdsServer(dir string) bool {
+	_, err := os.ReadDir(dir)
+	return err == nil
 }
 
 func isSocket(path string) bool {
