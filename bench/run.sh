@@ -22,7 +22,7 @@ load=$work/meshload
 "$load" origin --listen 127.0.0.1:19000 & pids+=($!)
 
 names=() addrs=() snis=()
-"$meshctl" dev up --dir "$work/mesh" --forward 127.0.0.1:19000 >"$work/dev.log" 2>&1 & pids+=($!)
+"$meshctl" dev up --servers 1 --dir "$work/mesh" --forward 127.0.0.1:19000 >"$work/dev.log" 2>&1 & pids+=($!)
 for _ in $(seq 600); do
   grep -q '^ready' "$work/dev.log" && break
   kill -0 "${pids[-1]}" 2>/dev/null || { cat "$work/dev.log" >&2; exit 1; }

@@ -27,24 +27,31 @@ func newDevUp() *cobra.Command {
 	s := dev.Settings{Cores: 2, Entries: 2}
 	c := &cobra.Command{
 		Use:   "up",
-		Short: "Start a whole mesh on loopback: management, two cores, two entries, a device",
+		Short: "Start a whole mesh on loopback: three servers, two cores, two entries, a device",
 		Long: `Starts the real roles of this binary as child processes on loopback, each with a
 folder of its own, and adds a cell, a member and a device. It stays in the
 foreground; one Ctrl-C stops everything and leaves nothing behind.
 
-With --demo it goes through the main job by itself and ends: a page is fetched,
-a core is killed, the page is fetched through the other core, the device is
-revoked and refused.`,
+With --demo it goes through the main job by itself and ends: a page is fetched;
+while clients open new connections and one downloads, the management server that
+leads is killed, changes work again, it comes back and catches up, and no client
+has noticed; a core is killed, the page is fetched through the other core; the
+device is revoked and refused. What a client noticed is an error.`,
 		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if s.Servers != 1 && s.Servers != 3 {
+				return usagef("--servers %d: a mesh is founded on 1 server or on 3", s.Servers)
+			}
 			out := c.OutOrStdout()
-			s.Step = func(what string, took time.Duration) { fmt.Fprintf(out, "  ✓ %-48s %6.2f s\n", what, took.Seconds()) }
+			s.Say = func(line string) { fmt.Fprintf(out, "    %s\n", line) }
+			s.Step = func(what string, took time.Duration) { fmt.Fprintf(out, "  ✓ %-50s %6.2f s\n", what, took.Seconds()) }
 			ctx, stop := untilHangUp(c.Context())
 			defer stop()
 			return runDevUp(ctx, out, s, demo)
 		},
 	}
 	c.Flags().BoolVar(&demo, "demo", false, "show the main job, then stop everything")
+	c.Flags().IntVar(&s.Servers, "servers", 3, "how many management servers: 1 or 3")
 	c.Flags().StringVar(&s.Dir, "dir", dev.DefaultDir(), "folder for everything it writes; removed at the end")
 	c.Flags().StringVar(&s.Forward, "forward", "", "cores pass clients on to this host:port instead of being a proxy")
 	c.MarkFlagsMutuallyExclusive("demo", "forward")
@@ -109,6 +116,7 @@ ready. Try, in another terminal:
   # look around and change things
   export MESHCTL_SOCKET=%[7]s
   %[10]s admin status
+  %[10]s admin mgmt list
   %[10]s admin device list
   %[10]s admin device suspend %[8]s
 

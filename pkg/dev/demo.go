@@ -16,8 +16,9 @@ type demoStep struct {
 	run  func(context.Context) error
 }
 
-// Demo goes through the mesh's main job: fetch, lose a core, fetch again,
-// revoke, be refused. It returns the first step that did not do as promised.
+// Demo goes through the mesh's main job: fetch, lose the server that leads while
+// clients are at work, lose a core, fetch again, revoke, be refused. It returns
+// the first step that did not do as promised.
 func (m *Mesh) Demo(ctx context.Context) error {
 	client, err := Client(m.Link, m.EntryAddresses[0])
 	if err != nil {
@@ -28,19 +29,32 @@ func (m *Mesh) Demo(ctx context.Context) error {
 	if curl, err := exec.LookPath("curl"); err == nil {
 		steps = append(steps, demoStep{"page fetched by curl through the other entry", func(ctx context.Context) error { return m.curl(ctx, curl) }})
 	}
-	steps = append(steps, []demoStep{
+	if err := m.demoSteps(ctx, steps); err != nil {
+		return err
+	}
+	if len(m.Servers) > 1 {
+		if err := m.loseServer(ctx); err != nil {
+			return m.withTails(err)
+		}
+	}
+	return m.demoSteps(ctx, []demoStep{
 		{"the core in use killed (SIGKILL)", m.killFirstHop},
 		{"page fetched through the other core", fetch},
 		{"device revoked", m.revoke},
 		{"device refused", func(ctx context.Context) error { return m.refused(ctx, fetch) }},
-	}...)
+	})
+}
+
+func (m *Mesh) demoSteps(ctx context.Context, steps []demoStep) error {
 	for _, s := range steps {
 		if err := m.step(ctx, s.what, s.run); err != nil {
-			return fmt.Errorf("%w\n%s", err, m.Tails())
+			return m.withTails(err)
 		}
 	}
 	return nil
 }
+
+func (m *Mesh) withTails(err error) error { return fmt.Errorf("%w\n%s", err, m.Tails()) }
 
 // Tails are the last lines of every log, for whoever asks why a step failed.
 func (m *Mesh) Tails() string {

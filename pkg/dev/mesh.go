@@ -21,10 +21,13 @@ import (
 type Settings struct {
 	Binary  string // the meshctl to run
 	Dir     string // everything it writes
+	Servers int    // management servers, 1 or 3; 0: 1
 	Cores   int
 	Entries int
 	// Step is told each step and how long it took.
 	Step func(what string, took time.Duration)
+	// Say is told what was measured, in a line.
+	Say func(line string)
 	// Forward makes every core pass its clients on to this host:port instead of
 	// being a proxy; "" is a proxy.
 	Forward string
@@ -36,16 +39,20 @@ type Settings struct {
 // Mesh is a running dev mesh.
 type Mesh struct {
 	Settings
-	Mgmt    *Process
+	Servers []*Process
+	Mgmt    *Process // the first of Servers
 	Cores   []*Process
 	Entries []*Process
 	// EntryAddresses are host:port of the entries, in their order.
 	EntryAddresses []string
 	Origin         *Origin
-	Admin          *grpc.ClientConn
-	Device         admin.DeviceView
-	Link           admin.DeviceLink
+	// Admin is the socket of the first server, and after the demo has killed a
+	// server that of one which was not.
+	Admin  *grpc.ClientConn
+	Device admin.DeviceView
+	Link   admin.DeviceLink
 
+	sockets  []*grpc.ClientConn // of Servers
 	lock     *os.File
 	launcher *launcher
 	started  time.Time
@@ -57,11 +64,16 @@ const (
 	CellSuffix = "demo.test"
 	MemberName = "Alice"
 	DeviceName = "laptop"
+
+	secondMember = "Bob" // added by the demo
 )
 
 const (
-	startPatience = 30 * time.Second
+	startPatience = time.Minute
 	stopPatience  = 10 * time.Second
+	// handOver is for one of several servers that stop together. The leader offers
+	// its place to one that goes as well, and would wait for that in vain.
+	handOver = 2 * time.Second
 )
 
 // Up starts everything and returns when a client could be served. On an error
@@ -71,6 +83,9 @@ func Up(ctx context.Context, s Settings) (_ *Mesh, err error) {
 	lock, err := claim(s.Dir)
 	if err != nil {
 		return nil, err
+	}
+	if s.Servers == 0 {
+		s.Servers = 1
 	}
 	m := &Mesh{Settings: s, lock: lock, launcher: newLauncher(), started: time.Now()}
 	defer func() {
@@ -89,7 +104,7 @@ func Up(ctx context.Context, s Settings) (_ *Mesh, err error) {
 	if err := m.save(); err != nil { // before anything else, so that remains of it are known as ours
 		return nil, err
 	}
-	for _, stage := range []func(context.Context) error{m.startMgmt, m.startCores, m.startEntries, m.addDevice} {
+	for _, stage := range []func(context.Context) error{m.startServers, m.startCores, m.startEntries, m.addDevice} {
 		if err := stage(ctx); err != nil {
 			return nil, err
 		}
@@ -115,12 +130,17 @@ func (m *Mesh) step(ctx context.Context, what string, run func(context.Context) 
 // stopped, whatever the others' errors.
 func (m *Mesh) Close() error {
 	var errs []error
-	if m.Admin != nil {
-		errs = append(errs, m.Admin.Close())
+	for _, cc := range m.sockets {
+		errs = append(errs, cc.Close())
 	}
-	for _, group := range [][]*Process{m.Entries, m.Cores, {m.Mgmt}} {
-		errs = append(errs, stopAll(group))
+	for _, group := range [][]*Process{m.Entries, m.Cores} {
+		errs = append(errs, stopAll(group, (*Process).stop))
 	}
+	stop := (*Process).stop
+	if len(m.Servers) > 1 {
+		stop = (*Process).end
+	}
+	errs = append(errs, stopAll(m.Servers, stop))
 	if m.Origin != nil {
 		errs = append(errs, m.Origin.Close())
 	}
@@ -130,7 +150,7 @@ func (m *Mesh) Close() error {
 }
 
 // stopAll stops processes at once and waits for all.
-func stopAll(group []*Process) error {
+func stopAll(group []*Process, stop func(*Process) error) error {
 	results := make(chan error, len(group))
 	for _, p := range group {
 		go func() {
@@ -138,7 +158,7 @@ func stopAll(group []*Process) error {
 				results <- nil
 				return
 			}
-			results <- p.Stop(stopPatience)
+			results <- stop(p)
 		}()
 	}
 	var errs []error
@@ -204,7 +224,7 @@ func (m *Mesh) save() error {
 
 func (m *Mesh) processes() []*Process {
 	var out []*Process
-	for _, group := range [][]*Process{{m.Mgmt}, m.Cores, m.Entries} {
+	for _, group := range [][]*Process{m.Servers, m.Cores, m.Entries} {
 		for _, p := range group {
 			if p != nil && p.cmd != nil && p.cmd.Process != nil {
 				out = append(out, p)

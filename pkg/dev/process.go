@@ -22,7 +22,7 @@ import (
 // Process is one child: a role with its folder, its log and its private
 // listener for health.
 type Process struct {
-	Name   string // mgmt, core-a, entry-b, …
+	Name   string // mgmt, mgmt-a, core-a, entry-b, …
 	Dir    string
 	Log    string
 	Health string // host:port of /readyz
@@ -145,18 +145,32 @@ func (p *Process) Kill() error {
 // Stop asks with SIGTERM and, after patience, insists with SIGKILL, which is an
 // error.
 func (p *Process) Stop(patience time.Duration) error {
+	obeyed, err := p.obeys(patience)
+	if err == nil && !obeyed {
+		err = fmt.Errorf("dev: stop %s: did not end within %v and was killed", p.Name, patience)
+	}
+	return err
+}
+
+func (p *Process) stop() error { return p.Stop(stopPatience) }
+
+// end is stop for one of several servers, all of which stop.
+func (p *Process) end() error {
+	_, err := p.obeys(handOver)
+	return err
+}
+
+// obeys stops the child and says whether SIGTERM was enough.
+func (p *Process) obeys(patience time.Duration) (bool, error) {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
-		return err
+		return false, err
 	}
 	select {
 	case <-p.done:
-		return nil
+		return true, nil
 	case <-time.After(patience):
+		return false, p.Kill()
 	}
-	if err := p.Kill(); err != nil {
-		return err
-	}
-	return fmt.Errorf("dev: stop %s: did not end within %v and was killed", p.Name, patience)
 }
 
 // Ready waits until the child's /readyz answers 200. It returns early when the
@@ -170,12 +184,17 @@ func (p *Process) Ready(ctx context.Context) error {
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("dev: %s ended: %v\n%s", p.Name, p.err, tail(p.Log, 12))
+			return p.ended()
 		case <-ctx.Done():
 			return fmt.Errorf("dev: %s is not ready: %w: %w\n%s", p.Name, context.Cause(ctx), mesh.ErrUnavailable, tail(p.Log, 12))
 		case <-tick.C:
 		}
 	}
+}
+
+// ended says how a child that has ended did, with the end of its log.
+func (p *Process) ended() error {
+	return fmt.Errorf("dev: %s ended: %v\n%s", p.Name, p.err, tail(p.Log, 12))
 }
 
 func answers(ctx context.Context, url string) bool {

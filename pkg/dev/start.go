@@ -2,7 +2,6 @@ package dev
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -14,48 +13,6 @@ const (
 	letters = "abcdefgh"
 	drain   = "3s" // whoever stops a dev mesh does not wait for its clients
 )
-
-func (m *Mesh) startMgmt(ctx context.Context) error {
-	if err := os.MkdirAll(filepath.Join(m.Dir, "logs"), 0o700); err != nil {
-		return fmt.Errorf("dev: %w", err)
-	}
-	origin, err := NewOrigin()
-	if err != nil {
-		return err
-	}
-	m.Origin = origin
-	return m.step(ctx, "management server founded the mesh", func(ctx context.Context) error {
-		ports, err := m.freePorts(4 + m.Settings.Entries)
-		if err != nil {
-			return err
-		}
-		m.EntryAddresses = ports[4:]
-		m.Mgmt, err = newProcess(m.Dir, "mgmt", ports[3])
-		if err != nil {
-			return err
-		}
-		passphrase := filepath.Join(m.Dir, "passphrase")
-		if err := os.WriteFile(passphrase, []byte(mesh.NewSecret(24).Reveal()+"\n"), 0o600); err != nil {
-			return fmt.Errorf("dev: %w", err)
-		}
-		socket := m.SocketPath()
-		m.Admin, err = admin.DialSocket(socket)
-		if err != nil {
-			return err
-		}
-		m.configure(m.Mgmt, map[string]any{
-			"dir":             filepath.Join(m.Mgmt.Dir, "data"),
-			"name":            "mgmt",
-			"listen":          ports[0],
-			"socket":          socket,
-			"metrics-listen":  ports[3],
-			"passphrase-file": passphrase,
-			"etcd":            map[string]any{"client-listen": ports[1], "peer-listen": ports[2]},
-			"founding":        map[string]any{"allowed-addresses": []string{"127.0.0.0/8"}, "entry-addresses": m.EntryAddresses},
-		})
-		return m.launch(ctx, m.Mgmt, "mgmt", "serve")
-	})
-}
 
 func (m *Mesh) startCores(ctx context.Context) error {
 	if err := m.step(ctx, "cell and member added", m.addCellAndMember); err != nil {

@@ -3,13 +3,14 @@ package dev
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"time"
 )
 
-// SocketPath is the unix socket of the management server.
-func (m *Mesh) SocketPath() string { return filepath.Join(m.Dir, "mgmt.sock") }
+// SocketPath is the unix socket of the first management server.
+func (m *Mesh) SocketPath() string { return m.socketOf(m.serverName(0)) }
+
+func (m *Mesh) socketOf(server string) string { return filepath.Join(m.Dir, server+".sock") }
 
 // Wait blocks until ctx ends, which is a clean end, or a part ends by itself,
 // which is an error that shows the end of its log.
@@ -25,7 +26,7 @@ func (m *Mesh) Wait(ctx context.Context) error {
 		var errs []error
 		for _, p := range m.processes() {
 			if p.Exited() {
-				errs = append(errs, fmt.Errorf("dev: %s ended: %v\n%s", p.Name, p.err, tail(p.Log, 12)))
+				errs = append(errs, p.ended())
 			}
 		}
 		if err := errors.Join(errs...); err != nil {
