@@ -158,3 +158,64 @@ func TestAnOutcomeThatStaysUnknownSaysSo(t *testing.T) {
 		t.Errorf("got %v, want unavailable with a hint", err)
 	}
 }
+
+// late keeps the first transaction back, as a network may, and loses its answer.
+type late struct {
+	clientv3.KV
+	kept *lateTxn
+}
+
+type lateTxn struct {
+	clientv3.Txn
+	keep bool
+}
+
+func (l *late) Txn(ctx context.Context) clientv3.Txn {
+	if l.kept != nil {
+		return l.KV.Txn(ctx)
+	}
+	l.kept = &lateTxn{Txn: l.KV.Txn(context.WithoutCancel(ctx)), keep: true}
+	return l.kept
+}
+
+func (t *lateTxn) If(c ...clientv3.Cmp) clientv3.Txn  { t.Txn = t.Txn.If(c...); return t }
+func (t *lateTxn) Then(o ...clientv3.Op) clientv3.Txn { t.Txn = t.Txn.Then(o...); return t }
+func (t *lateTxn) Else(o ...clientv3.Op) clientv3.Txn { t.Txn = t.Txn.Else(o...); return t }
+
+func (t *lateTxn) Commit() (*clientv3.TxnResponse, error) {
+	if t.keep {
+		t.keep = false
+		return nil, status.Error(codes.Unavailable, "the answer was lost")
+	}
+	return t.Txn.Commit()
+}
+
+// TestWhatWasRefusedIsNotMadeLater has another take the name before the second
+// try and give it up again before the first one arrives.
+func TestWhatWasRefusedIsNotMadeLater(t *testing.T) {
+	addr := storetest.Etcd(t)
+	s, other, l := storetest.Open(t, addr), storetest.Open(t, addr), &late{}
+	var held mesh.Member
+	s.WrapKV(func(kv clientv3.KV) clientv3.KV { l.KV = kv; return l })
+	m := member("Alice")
+	_, err := s.Change(t.Context(), by, "add", func(tx *store.Tx) error {
+		if err := store.Create(tx, s.Members, m.ID, m); err != nil {
+			return err
+		}
+		if held.ID == "" {
+			held = addMember(t, other, "Alice")
+		}
+		return nil
+	})
+	if !errors.Is(err, mesh.ErrExists) {
+		t.Fatalf("got %v, want exists", err)
+	}
+	change(t, other, func(tx *store.Tx) error { return store.Delete(tx, other.Members, held.ID) })
+	resp, err := l.kept.Commit()
+	if err != nil || resp.Succeeded {
+		t.Errorf("the first try arrived late: succeeded %v, %v; want a refusal", resp != nil && resp.Succeeded, err)
+	}
+	if _, err := other.Members.Get(t.Context(), m.ID); !errors.Is(err, mesh.ErrNotFound) {
+		t.Errorf("got %v, want not found", err)
+	}
+}

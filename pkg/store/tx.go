@@ -200,26 +200,32 @@ func (tx *Tx) translate(what string, err error) error {
 	return errStale
 }
 
-// compares are the conditions under which what was read still holds.
+// compares are the conditions under which what was read still holds. Once one of
+// them does not, it never does again, or a try that etcd makes late could follow
+// a refusal: revisions do not come back, but a key that was made and deleted
+// meanwhile is absent as before, so absence goes with the folder's deletions.
 func (tx *Tx) compares() []clientv3.Cmp {
 	var out []clientv3.Cmp
+	next := int64(tx.rev) + 1
+	undeleted := map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(tx.must)) {
 		e, err := tx.stored(key) // in memory, since it was read
-		if err == nil {
-			out = append(out, clientv3.Compare(clientv3.ModRevision(key), "=", int64(e.rev)))
-		}
-	}
-	marked := map[string]bool{}
-	for _, prefix := range slices.Sorted(maps.Keys(tx.spans)) {
-		if !tx.spans[prefix].compare {
+		if err != nil {
 			continue
 		}
-		next := int64(tx.rev) + 1
-		out = append(out, clientv3.Compare(clientv3.ModRevision(prefix), "<", next).WithPrefix())
-		if f := folderOf(prefix); !marked[f] {
-			marked[f] = true
-			out = append(out, clientv3.Compare(clientv3.ModRevision(deletionKey(f)), "<", next))
+		out = append(out, clientv3.Compare(clientv3.ModRevision(key), "=", int64(e.rev)))
+		if e.rev == 0 {
+			undeleted[folderOf(key)] = true
 		}
+	}
+	for _, prefix := range slices.Sorted(maps.Keys(tx.spans)) {
+		if tx.spans[prefix].compare {
+			out = append(out, clientv3.Compare(clientv3.ModRevision(prefix), "<", next).WithPrefix())
+			undeleted[folderOf(prefix)] = true
+		}
+	}
+	for _, f := range slices.Sorted(maps.Keys(undeleted)) {
+		out = append(out, clientv3.Compare(clientv3.ModRevision(deletionKey(f)), "<", next))
 	}
 	return out
 }
