@@ -107,8 +107,8 @@ func (e *etcdPart) run(ctx context.Context, ready func()) error {
 	switch {
 	case errors.Is(err, embedded.ErrRemoved):
 		return errGone
-	case err == nil || up:
-		return err
+	case err == nil || up || errors.Is(err, syscall.ENOSPC):
+		return err // others may make room again
 	case e.member.Existing && mesh.Kind(err) == nil:
 		return mesh.WithHint(fmt.Errorf("mgmt: join the other servers: %w: %w", err, mesh.ErrUnavailable), "start it again; it asks to be let in again")
 	case errors.Is(err, syscall.EADDRINUSE):

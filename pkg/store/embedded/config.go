@@ -120,15 +120,16 @@ func (m *Member) start() (e *embed.Etcd, err error) {
 type fatal struct{}
 
 type fatalLog struct {
-	msg string
-	err string
+	msg   string
+	err   string
+	cause error
 }
 
 func (fatal) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 	f := fatalLog{msg: e.Message}
 	for _, field := range fields {
 		if err, ok := field.Interface.(error); ok && field.Type == zapcore.ErrorType {
-			f.err = ": " + err.Error()
+			f.err, f.cause = ": "+err.Error(), err
 		}
 	}
 	panic(f)
@@ -137,10 +138,18 @@ func (fatal) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 func (m *Member) damaged(p any) error {
 	text := fmt.Sprint(p)
 	if f, ok := p.(fatalLog); ok {
-		text = f.msg + f.err
+		if text = f.msg + f.err; errors.Is(f.cause, syscall.ENOSPC) {
+			return m.noRoom(fmt.Errorf("%s: %w", f.msg, f.cause))
+		}
 	}
 	return mesh.WithHint(fmt.Errorf("etcd's data in %s is damaged: %s", m.Dir, text),
 		"keep a copy of the folder; with other servers in the mesh replace this one, otherwise restore a backup")
+}
+
+// noRoom is what a full disk means: nothing is wrong with what is there.
+func (m *Member) noRoom(err error) error {
+	return mesh.WithHint(fmt.Errorf("%w: %w", err, mesh.ErrUnavailable),
+		"make room on the disk of "+m.Dir+", a gigabyte or more, and start it again; nothing is lost")
 }
 
 // startError says what to do about it. Whatever else keeps a member from
@@ -149,6 +158,8 @@ func (m *Member) startError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return mesh.WithHint(err, "the folder has to belong to the user that runs meshctl")
+	case errors.Is(err, syscall.ENOSPC):
+		return m.noRoom(err)
 	case errors.Is(err, syscall.EADDRINUSE):
 		return mesh.WithHint(fmt.Errorf("%w: %w", err, mesh.ErrUnavailable), "stop what else listens on that address, or configure another")
 	case errors.Is(err, syscall.EADDRNOTAVAIL):

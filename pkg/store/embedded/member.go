@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.etcd.io/etcd/client/pkg/v3/types"
@@ -77,7 +78,9 @@ func (m *Member) Run(ctx context.Context, ready func()) error {
 	if m.Log == nil {
 		m.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := m.prepare(); err != nil {
+	if err := m.prepare(); errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("embedded: start: %w", m.noRoom(err))
+	} else if err != nil {
 		return fmt.Errorf("embedded: start: %w", err)
 	}
 	e, err := m.start()
