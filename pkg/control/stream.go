@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -173,6 +174,7 @@ func (c *conn) sender(gctx context.Context) Send {
 // loop is the one goroutine that drives the session.
 func (c *conn) loop(ctx, gctx context.Context, s *session) error {
 	s.pingedAt = time.Now()
+	from := placeOf(c.link.conn.LocalAddr(), net.InterfaceAddrs)
 	if err := s.hello(); err != nil {
 		return err
 	}
@@ -186,6 +188,9 @@ func (c *conn) loop(ctx, gctx context.Context, s *session) error {
 		case m := <-c.in:
 			err = c.receive(ctx, s, m)
 		case now := <-pulse.C:
+			if from.left() {
+				return errMoved
+			}
 			err = s.tick(now)
 		case <-report.C:
 			err = s.report()
