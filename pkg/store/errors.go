@@ -37,7 +37,8 @@ func wrap(what string, err error) error {
 	case errors.Is(err, rpctypes.ErrTooManyOps), errors.Is(err, rpctypes.ErrRequestTooLarge):
 		return fmt.Errorf("store: %s: too much in one change: %w", what, mesh.ErrInvalid)
 	case transient(err):
-		return fmt.Errorf("store: %s: etcd does not answer (%v): %w", what, reason(err), mesh.ErrUnavailable)
+		return mesh.WithHint(fmt.Errorf("store: %s: etcd does not answer (%v): %w", what, reason(err), mesh.ErrUnavailable),
+			"it does when more than half of the management servers reach each other; `meshctl mgmt status` shows who is there; clients are served meanwhile")
 	case code(err) == codes.PermissionDenied, code(err) == codes.Unauthenticated:
 		return fmt.Errorf("store: %s: %v: %w", what, err, mesh.ErrDenied)
 	}
