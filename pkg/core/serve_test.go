@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,28 @@ func TestSessionsOfARevokedEntryAreCut(t *testing.T) {
 	<-s.Done()
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("cutting took %v", took)
+	}
+}
+
+// What a revoked server has open is cut before it runs out by itself.
+func TestAProbeOfARevokedServerIsCut(t *testing.T) {
+	w := newWorld(t)
+	server := w.mesh.Node(t, mesh.RoleMgmt)
+	c, err := tls.Dial("tcp", w.addr, server.ClientTLS(mesh.Identity{Mesh: w.mesh.ID, Role: mesh.RoleCore}, nil, relay.ProbeALPN))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	rec := w.mesh.Revoke(t, mesh.Revocation{Node: server.Identity().Node()})
+	if err := w.Revocations.Apply(true, 0, 1, []mesh.SignedRevocation{rec}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := c.SetDeadline(began.Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) > 2*time.Second {
+		t.Errorf("after %v: %v", time.Since(began), err)
 	}
 }
 

@@ -41,6 +41,7 @@ func (s *Server) handshake(ctx context.Context, c *tls.Conn) (identity.Peer, err
 }
 
 func (s *Server) serveProbe(c *tls.Conn, peer identity.Peer) {
+	defer s.Revocations.Track(peer, func() { _ = c.NetConn().Close() })() // serve says how it ended
 	if err := s.probes.serve(c); err != nil {
 		s.Log.Warn("probe not answered", "node", peer.ID, "err", err)
 	}
