@@ -14,16 +14,15 @@ import (
 // back. It returns an error when a client noticed.
 func (m *Mesh) loseServer(ctx context.Context) error {
 	var t *traffic
-	err := m.step(ctx, fmt.Sprintf("%d new connections a second and a download go on", perSecond), func(ctx context.Context) (err error) {
-		if t, err = m.startTraffic(ctx); err != nil {
-			return err
-		}
-		return t.seen(ctx, perSecond)
+	err := m.step(ctx, fmt.Sprintf("%d new connections a second and a download begun", perSecond), func(ctx context.Context) (err error) {
+		t, err = m.startTraffic(ctx)
+		return err
 	})
-	if t != nil {
-		defer t.end()
-	}
 	if err != nil {
+		return err
+	}
+	defer t.end()
+	if err := m.step(ctx, "a second with all three", func(ctx context.Context) error { return t.seen(ctx, perSecond) }); err != nil {
 		return err
 	}
 	lost, err := m.leader(ctx)
@@ -46,7 +45,7 @@ func (m *Mesh) loseServer(ctx context.Context) error {
 			return p.Ready(ctx)
 		}},
 		{p.Name + " caught up, any one may fail again", func(ctx context.Context) error { return m.caughtUp(ctx, lost) }},
-		{"a second with all three", func(ctx context.Context) error { return t.seen(ctx, perSecond) }},
+		{"a second with all three again", func(ctx context.Context) error { return t.seen(ctx, perSecond) }},
 	} {
 		if err := m.step(ctx, s.what, s.run); err != nil {
 			return err

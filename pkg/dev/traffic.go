@@ -56,24 +56,30 @@ func (m *Mesh) startTraffic(ctx context.Context) (*traffic, error) {
 		return nil, err
 	}
 	downloader.Timeout = 0
-	reading, abort := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the step
-	req, err := http.NewRequestWithContext(reading, http.MethodGet, m.Origin.Download(), nil)
+	return t, t.start(ctx, downloader, m.Origin.Download())
+}
+
+// start begins. On an error nothing goes on.
+func (t *traffic) start(ctx context.Context, downloader *http.Client, download string) error {
+	ctx = context.WithoutCancel(ctx) // it outlives the step
+	reading, abort := context.WithCancel(ctx)
+	req, err := http.NewRequestWithContext(reading, http.MethodGet, download, nil)
 	if err == nil {
 		t.download, err = downloader.Do(req)
 	}
 	if err != nil {
 		abort()
-		return nil, fmt.Errorf("dev: download: %w", redactURL(err))
+		return fmt.Errorf("dev: download: %w", redactURL(err))
 	}
 	if t.download.StatusCode != http.StatusOK {
 		abort()
-		return nil, errors.Join(fmt.Errorf("dev: download: got %s: %w", t.download.Status, mesh.ErrUnavailable), t.download.Body.Close())
+		return errors.Join(fmt.Errorf("dev: download: got %s: %w", t.download.Status, mesh.ErrUnavailable), t.download.Body.Close())
 	}
-	connecting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	connecting, stop := context.WithCancel(ctx)
 	t.stop, t.abort = stop, abort
 	t.wg.Go(func() { t.connect(connecting) })
 	t.wg.Go(func() { t.read(reading) })
-	return t, nil
+	return nil
 }
 
 // connect makes new connections until ctx ends; those under way are finished.
