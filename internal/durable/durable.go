@@ -47,7 +47,7 @@ func write(path string, data []byte) (err error) {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return SyncDir(dir)
 }
 
 // keep gives the current version its second name.
@@ -65,7 +65,8 @@ func ignoreAbsent(err error) error {
 	return err
 }
 
-func syncDir(dir string) error {
+// SyncDir makes what was renamed or removed in dir last.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -372,3 +372,14 @@ type NodeLine struct {
 	Connected time.Time `json:"connected"`
 	Observed  string    `json:"observed"`
 }
+
+// RekeyProgress is how far the mesh is with another data key.
+type RekeyProgress struct {
+	// Doing is the step that comes next, a few words; "" once it is done.
+	Doing string `json:"doing,omitzero"`
+	Done  bool   `json:"done"`
+	Key   string `json:"key"` // id of the new key
+	// Servers have the new key, and Sealed values were sealed anew by this call.
+	Servers int `json:"servers"`
+	Sealed  int `json:"sealed"`
+}

@@ -80,6 +80,10 @@ var (
 	MgmtRemove     = Method[RevokeRequest, ServerLine]{"MgmtRemove", owner}
 	MgmtMoveLeader = Method[Ref, None]{"MgmtMoveLeader", owner}
 
+	// SecretsRekey takes one step of replacing the data key, and is called until
+	// it is done.
+	SecretsRekey = Method[None, RekeyProgress]{"SecretsRekey", owner}
+
 	ConfigGet = Method[None, mesh.Config]{"ConfigGet", auditor}
 	ConfigSet = Method[ConfigSetRequest, mesh.Config]{"ConfigSet", owner}
 )
@@ -104,7 +108,7 @@ func Table() map[string]mesh.AdminRole {
 		RouteGet, CertList, CertGet, CertRevoke, CertCRL,
 		EventList, AuditList,
 		AdminList, AdminGet, AdminSet, AdminRevoke,
-		MgmtList, MgmtAdd, MgmtSign, MgmtRemove, MgmtMoveLeader,
+		MgmtList, MgmtAdd, MgmtSign, MgmtRemove, MgmtMoveLeader, SecretsRekey,
 		ConfigGet, ConfigSet,
 	} {
 		name, need := m.describe()

@@ -63,6 +63,7 @@ func newAccess(gatewayDoor, adminDoor bool) access {
 		controlpb.Cluster_Promise_FullMethodName:     {doors: []door{doorMesh}, kinds: []kind{kindNobody}},
 		controlpb.Cluster_Join_FullMethodName:        {doors: []door{doorMesh}, kinds: []kind{kindNobody, kindMgmt}},
 		controlpb.Cluster_MoveLeader_FullMethodName:  {doors: []door{doorMesh}, kinds: []kind{kindMgmt}},
+		controlpb.Cluster_Rekey_FullMethodName:       {doors: []door{doorMesh}, kinds: []kind{kindMgmt}},
 		controlpb.NodeControl_Connect_FullMethodName: {doors: []door{doorMesh}, kinds: []kind{kindCore, kindEntry}},
 	}
 	gateway := own(gatewayDoor, doorGateway)

@@ -45,6 +45,7 @@ func TestEveryCellOfTheTable(t *testing.T) {
 		allow(controlpb.Cluster_Promise_FullMethodName, doorMesh, false, kindNobody)
 		allow(controlpb.Cluster_Join_FullMethodName, doorMesh, false, kindNobody, kindMgmt)
 		allow(controlpb.Cluster_MoveLeader_FullMethodName, doorMesh, false, kindMgmt)
+		allow(controlpb.Cluster_Rekey_FullMethodName, doorMesh, false, kindMgmt)
 		allow(methodConnect, doorMesh, false, kindCore, kindEntry)
 		for _, m := range []string{methodRange, methodTxn, methodWatch} {
 			allow(m, gatewayAt, false, kindEntry)

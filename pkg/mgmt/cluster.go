@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/admin"
@@ -24,6 +25,7 @@ type cluster struct {
 	gossip *gossip.Gossip
 	log    *slog.Logger
 	known  chan map[mesh.ServerID]mesh.Server // holds the servers as last read
+	keyed  sync.Mutex                         // held while the data keys change
 }
 
 const (

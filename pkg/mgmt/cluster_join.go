@@ -98,6 +98,11 @@ func (c *cluster) join(ctx context.Context, req *controlpb.JoinRequest) (*contro
 	case have.Value.State == mesh.ServerRemoved:
 		return refuse("this server was removed from the mesh: to bring the machine back, empty its data folder and let it in anew: meshctl admin mgmt add NAME")
 	}
+	if state, err := c.rekeyState(ctx); err != nil {
+		return nil, err
+	} else if state.underWay() && have.Value.State == mesh.ServerJoining {
+		return later("waits until the data key is replaced: finish what was begun with meshctl admin secrets rekey")
+	}
 	if own := c.r.srv.Config.peerURL(); loopback(own) && !loopback(s.Peer) {
 		return later("etcd of server %q listens for the others on %s, which %q cannot reach: set etcd.peer-listen there to a private address and restart it", c.name(), own, s.Name)
 	}
@@ -210,6 +215,7 @@ func (c *cluster) handOver(ctx context.Context, s mesh.Server, cert []byte, resu
 		}
 		members = append(members, name+"="+p.URL)
 	}
+	key := c.r.store.DataKeys()[0]
 	etcd, err := c.r.keys.etcd.Marshal()
 	if err != nil {
 		return nil, err
@@ -217,7 +223,7 @@ func (c *cluster) handOver(ctx context.Context, s mesh.Server, cert []byte, resu
 	c.log.Info("server handed over", "server", s.ID, "name", s.Name)
 	return &controlpb.JoinResponse{Handover: &controlpb.Handover{
 		MeshId: string(c.r.keys.Mesh), Root: ca.MarshalCert(c.r.keys.root), RootSealed: c.r.keys.rootSealed, Intermediate: cert,
-		EtcdCa: etcd.Reveal(), DataKey: c.r.keys.data[:], Cluster: strings.Join(members, ","), Resume: resume,
+		EtcdCa: etcd.Reveal(), DataKey: key[:], Cluster: strings.Join(members, ","), Resume: resume,
 	}}, nil
 }
 

@@ -135,6 +135,7 @@ func (c *cluster) putKey(tx *store.Tx, name string, key mesh.Secret) error {
 
 // firstGossipKey makes the mesh's key of gossip, unless another was faster.
 func (c *cluster) firstGossipKey(ctx context.Context) error {
+	defer c.r.store.Sealing()()
 	_, err := c.change(ctx, "gossip.key", func(tx *store.Tx) error {
 		_, err := store.Get(tx, c.r.store.CA, blobGossip)
 		if !errors.Is(err, mesh.ErrNotFound) {
@@ -173,6 +174,7 @@ func (c *cluster) turnRing(ctx context.Context) (bool, error) {
 	case !c.allHave(ring):
 		return true, nil
 	}
+	defer c.r.store.Sealing()()
 	_, err = c.change(ctx, "gossip.turn", func(tx *store.Tx) error {
 		now, err := c.ringIn(tx)
 		switch {

@@ -109,8 +109,11 @@ func (x *former) accept(h *controlpb.Handover, begun bool) (*keys, error) {
 	} else if !begun {
 		return bad("its etcd has no data here")
 	}
-	if err := x.putDataKey([32]byte(h.GetDataKey())); err != nil {
-		return nil, err
+	// A server that has a vote has its keys too, perhaps two of them.
+	if has, err := x.folder.has(fileDataKey); err != nil || !has || !h.GetResume() {
+		if err := errors.Join(err, x.putDataKey([32]byte(h.GetDataKey()))); err != nil {
+			return nil, err
+		}
 	}
 	err = x.writeKeys(map[string][]byte{
 		fileEtcdCA: []byte(h.GetEtcdCa()), fileRootSealed: h.GetRootSealed(), fileRootCert: h.GetRoot(),

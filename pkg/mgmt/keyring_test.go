@@ -43,12 +43,12 @@ func (m *member) store(t *testing.T) *store.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := store.ReadDataKey(filepath.Join(m.Config.Dir, fileDataKey))
+	keys, err := store.ReadDataKeys(filepath.Join(m.Config.Dir, fileDataKey))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, err := store.Open(t.Context(), store.Config{
-		Endpoints: []string{"https://" + m.Config.Etcd.ClientListen}, DataKey: key,
+		Endpoints: []string{"https://" + m.Config.Etcd.ClientListen}, DataKeys: keys,
 		TLS: &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: authority.Pool(), Certificates: []tls.Certificate{pair}},
 	})
 	if err != nil {

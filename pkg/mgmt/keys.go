@@ -19,7 +19,7 @@ type keys struct {
 	intermediate *x509.Certificate
 	key          crypto.Signer // of intermediate
 	etcd         *ca.EtcdCA
-	data         [32]byte
+	data         [][32]byte // the first seals
 
 	forming *formation // nil: no founding or joining is under way
 	cluster string     // members of etcd, when it begins by joining them
@@ -45,7 +45,7 @@ func (f *folder) load() (*keys, error) {
 		}
 	}
 	var err error
-	k.data, err = store.ReadDataKey(f.path(fileDataKey))
+	k.data, err = store.ReadDataKeys(f.path(fileDataKey))
 	return k, setup(err)
 }
 

@@ -150,7 +150,7 @@ func (r *runtime) runStore(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
-	st, err := store.Open(ctx, store.Config{Endpoints: endpoints, TLS: conf, DataKey: r.keys.data, Log: r.log})
+	st, err := store.Open(ctx, store.Config{Endpoints: endpoints, TLS: conf, DataKeys: r.keys.data, Log: r.log})
 	if err != nil {
 		return err
 	}
@@ -161,6 +161,9 @@ func (r *runtime) runStore(ctx context.Context, ready func()) error {
 	err = settle(ctx, st, r.folder, r.keys, r.srv.Config.Founding.config(r.advertised))
 	if err == nil {
 		err = mendSealed(ctx, st, r.folder, r.keys, r.log)
+	}
+	if err == nil {
+		err = r.cluster.followRekey(ctx)
 	}
 	if err == nil {
 		ready()

@@ -49,9 +49,9 @@ func TestNoSecretIsWrittenInTheClear(t *testing.T) {
 		"a device's secret":     link.Secret,
 		"the intermediate key":  keyLine(key),
 		"etcd's CA key":         keyLine(etcd),
-		"the data key":          base64.RawURLEncoding.EncodeToString(w.keys.data[:]),
-		"the data key, padded":  base64.StdEncoding.EncodeToString(w.keys.data[:]),
-		"the data key, as such": string(w.keys.data[:]),
+		"the data key":          base64.RawURLEncoding.EncodeToString(w.keys.data[0][:]),
+		"the data key, padded":  base64.StdEncoding.EncodeToString(w.keys.data[0][:]),
+		"the data key, as such": string(w.keys.data[0][:]),
 	}
 	places := map[string][]byte{"the log": []byte(w.logs.String())}
 	places["events"] = asJSON(t, call(t, admin.EventList, w.local(t), admin.EventListRequest{}))

@@ -2,11 +2,14 @@ package store
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/meshctl/meshctl/internal/durable"
@@ -20,6 +23,12 @@ func NewDataKey() [32]byte {
 	return k
 }
 
+// DataKeyID names a data key without telling it.
+func DataKeyID(key [32]byte) string {
+	sum := sha256.Sum256(append([]byte("meshctl data key "), key[:]...))
+	return hex.EncodeToString(sum[:8])
+}
+
 // WriteDataKey stores the mesh data key at path, mode 0600. An existing file is
 // left alone: it returns ErrExists, since what is sealed under a key that was
 // overwritten is lost.
@@ -30,36 +39,70 @@ func WriteDataKey(path string, key [32]byte) error {
 		}
 		return fmt.Errorf("store: write data key %s: %w", path, err)
 	}
-	if err := durable.Write(path, []byte(base64.RawURLEncoding.EncodeToString(key[:])+"\n")); err != nil {
+	return ReplaceDataKeys(path, key)
+}
+
+// ReplaceDataKeys stores the keys at path, a line each; the first seals, and the
+// others open what they have sealed. No version before it is kept beside it:
+// what a key that is dropped has sealed must stay shut.
+func ReplaceDataKeys(path string, keys ...[32]byte) error {
+	var text strings.Builder
+	for _, k := range keys {
+		text.WriteString(base64.RawURLEncoding.EncodeToString(k[:]) + "\n")
+	}
+	if err := durable.Write(path, []byte(text.String())); err != nil {
 		return fmt.Errorf("store: write data key: %w", err)
+	}
+	return ForgetDataKeys(path)
+}
+
+// ForgetDataKeys removes what a ReplaceDataKeys that was cut off has left of the
+// version before.
+func ForgetDataKeys(path string) error {
+	err := os.Remove(path + ".old")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = durable.SyncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("store: forget data key: %w", err)
 	}
 	return nil
 }
 
-// ReadDataKey reads what WriteDataKey wrote. It returns ErrNotFound when there
+// maxDataKeys is how many keys a file may hold: while one replaces another, two.
+const maxDataKeys = 2
+
+// ReadDataKeys reads what was written to path. It returns ErrNotFound when there
 // is no such file, and refuses one that others may read.
-func ReadDataKey(path string) ([32]byte, error) {
-	var key [32]byte
+func ReadDataKeys(path string) ([][32]byte, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return key, mesh.WithHint(fmt.Errorf("store: read data key %s: %w", path, mesh.ErrNotFound),
+		return nil, mesh.WithHint(fmt.Errorf("store: read data key %s: %w", path, mesh.ErrNotFound),
 			"restore it from another management server or a backup")
 	}
 	if err != nil {
-		return key, fmt.Errorf("store: read data key: %w", err)
+		return nil, fmt.Errorf("store: read data key: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return key, mesh.WithHint(fmt.Errorf("store: read data key %s: mode %v lets others read it: %w", path, info.Mode().Perm(), mesh.ErrInvalid),
+		return nil, mesh.WithHint(fmt.Errorf("store: read data key %s: mode %v lets others read it: %w", path, info.Mode().Perm(), mesh.ErrInvalid),
 			"chmod 600 "+path)
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return key, fmt.Errorf("store: read data key: %w", err)
+		return nil, fmt.Errorf("store: read data key: %w", err)
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimSpace(string(b)))
-	if err != nil || len(raw) != len(key) {
-		return key, mesh.WithHint(fmt.Errorf("store: read data key %s: the file is damaged: %w", path, mesh.ErrInvalid),
-			"restore it from another management server or a backup")
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	var out [][32]byte
+	for _, line := range lines {
+		raw, err := base64.RawURLEncoding.DecodeString(line)
+		if err != nil || len(raw) != 32 || len(lines) > maxDataKeys {
+			return nil, mesh.WithHint(fmt.Errorf("store: read data key %s: the file is damaged: %w", path, mesh.ErrInvalid),
+				"restore it from another management server or a backup")
+		}
+		out = append(out, [32]byte(raw))
 	}
-	return [32]byte(raw), nil
+	return out, nil
 }

@@ -61,7 +61,7 @@ func TestASealedValueOpensWithItsKeyInItsPlaceOnly(t *testing.T) {
 
 func TestTheDataKeyIsKeptInAFileOfItsOwn(t *testing.T) { // F-06
 	path := filepath.Join(t.TempDir(), "data.key")
-	if _, err := store.ReadDataKey(path); !errors.Is(err, mesh.ErrNotFound) {
+	if _, err := store.ReadDataKeys(path); !errors.Is(err, mesh.ErrNotFound) {
 		t.Errorf("got %v, want not found", err)
 	}
 	key := store.NewDataKey()
@@ -71,7 +71,7 @@ func TestTheDataKeyIsKeptInAFileOfItsOwn(t *testing.T) { // F-06
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got mode %v, %v", info.Mode(), err)
 	}
-	if got, err := store.ReadDataKey(path); err != nil || got != key {
+	if got, err := store.ReadDataKeys(path); err != nil || len(got) != 1 || got[0] != key {
 		t.Errorf("got another key, %v", err)
 	}
 	if err := store.WriteDataKey(path, store.NewDataKey()); !errors.Is(err, mesh.ErrExists) {
@@ -80,7 +80,7 @@ func TestTheDataKeyIsKeptInAFileOfItsOwn(t *testing.T) { // F-06
 	if err := os.Chmod(path, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.ReadDataKey(path); !errors.Is(err, mesh.ErrInvalid) || mesh.Hint(err) == "" {
+	if _, err := store.ReadDataKeys(path); !errors.Is(err, mesh.ErrInvalid) || mesh.Hint(err) == "" {
 		t.Errorf("got %v of a file others may read", err)
 	}
 	for _, text := range []string{"", "x", strings.Repeat("A", 42), strings.Repeat("A", 44)} {
@@ -90,7 +90,7 @@ func TestTheDataKeyIsKeptInAFileOfItsOwn(t *testing.T) { // F-06
 		if err := os.Chmod(path, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.ReadDataKey(path); !errors.Is(err, mesh.ErrInvalid) {
+		if _, err := store.ReadDataKeys(path); !errors.Is(err, mesh.ErrInvalid) {
 			t.Errorf("%q: got %v, want invalid", text, err)
 		}
 	}

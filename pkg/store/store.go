@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -24,9 +25,11 @@ type Rev int64
 type Config struct {
 	Endpoints []string
 	TLS       *tls.Config // nil: without TLS, in tests
-	// DataKey seals secret fields. All zero: sealing and opening fail.
-	DataKey [32]byte
-	Log     *slog.Logger // nil: none
+	// DataKey seals secret fields. All zero: sealing and opening fail. DataKeys
+	// instead are several, of which the first seals.
+	DataKey  [32]byte
+	DataKeys [][32]byte
+	Log      *slog.Logger // nil: none
 	// Wait bounds one operation over all its tries; 0 is 5 s, which outlasts
 	// the election of a leader.
 	Wait time.Duration
@@ -64,13 +67,16 @@ type Store struct {
 	Events *Collection[string, mesh.Event]
 	Audit  *Collection[string, mesh.AuditRecord]
 
-	client  *clientv3.Client
-	dataKey [32]byte
-	log     *slog.Logger
-	wait    time.Duration
-	perTry  time.Duration
-	term    time.Duration
-	turn    chan struct{} // held by a transaction that has lost once
+	client *clientv3.Client
+	log    *slog.Logger
+	wait   time.Duration
+	perTry time.Duration
+	term   time.Duration
+	turn   chan struct{} // held by a transaction that has lost once
+
+	sealing  sync.RWMutex // held to read from sealing a value until it is written
+	keyLock  sync.Mutex   // guards dataKeys
+	dataKeys [][32]byte   // the first seals
 }
 
 // Blob is a named piece of the CA's state: a sealed key, a certificate.
@@ -114,7 +120,10 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: open: %v: %w", err, mesh.ErrInvalid)
 	}
-	s := &Store{client: cl, dataKey: c.DataKey, log: c.Log, wait: c.Wait, perTry: c.PerTry, term: c.Term, turn: make(chan struct{}, 1)}
+	s := &Store{client: cl, dataKeys: c.DataKeys, log: c.Log, wait: c.Wait, perTry: c.PerTry, term: c.Term, turn: make(chan struct{}, 1)}
+	if len(s.dataKeys) == 0 && c.DataKey != ([32]byte{}) {
+		s.dataKeys = [][32]byte{c.DataKey}
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

@@ -575,6 +575,95 @@ func (*MoveLeaderResponse) Descriptor() ([]byte, []int) {
 	return file_cluster_proto_rawDescGZIP(), []int{7}
 }
 
+type RekeyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DataKey       []byte                 `protobuf:"bytes,1,opt,name=data_key,json=dataKey,proto3" json:"data_key,omitempty"` // empty: it is handed over already
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RekeyRequest) Reset() {
+	*x = RekeyRequest{}
+	mi := &file_cluster_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RekeyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RekeyRequest) ProtoMessage() {}
+
+func (x *RekeyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RekeyRequest.ProtoReflect.Descriptor instead.
+func (*RekeyRequest) Descriptor() ([]byte, []int) {
+	return file_cluster_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RekeyRequest) GetDataKey() []byte {
+	if x != nil {
+		return x.DataKey
+	}
+	return nil
+}
+
+type RekeyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ids of the keys that the server has written to its disk; the first seals.
+	Keys          []string `protobuf:"bytes,1,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RekeyResponse) Reset() {
+	*x = RekeyResponse{}
+	mi := &file_cluster_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RekeyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RekeyResponse) ProtoMessage() {}
+
+func (x *RekeyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_cluster_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RekeyResponse.ProtoReflect.Descriptor instead.
+func (*RekeyResponse) Descriptor() ([]byte, []int) {
+	return file_cluster_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *RekeyResponse) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
 var File_cluster_proto protoreflect.FileDescriptor
 
 const file_cluster_proto_rawDesc = "" +
@@ -621,12 +710,17 @@ const file_cluster_proto_rawDesc = "" +
 	"\x06resume\x18\b \x01(\bR\x06resume\"+\n" +
 	"\x11MoveLeaderRequest\x12\x16\n" +
 	"\x06member\x18\x01 \x01(\tR\x06member\"\x14\n" +
-	"\x12MoveLeaderResponse2\xd5\x01\n" +
+	"\x12MoveLeaderResponse\")\n" +
+	"\fRekeyRequest\x12\x19\n" +
+	"\bdata_key\x18\x01 \x01(\fR\adataKey\"#\n" +
+	"\rRekeyResponse\x12\x12\n" +
+	"\x04keys\x18\x01 \x03(\tR\x04keys2\x93\x02\n" +
 	"\aCluster\x12B\n" +
 	"\aPromise\x12\x1a.meshctl.v1.PromiseRequest\x1a\x1b.meshctl.v1.PromiseResponse\x129\n" +
 	"\x04Join\x12\x17.meshctl.v1.JoinRequest\x1a\x18.meshctl.v1.JoinResponse\x12K\n" +
 	"\n" +
-	"MoveLeader\x12\x1d.meshctl.v1.MoveLeaderRequest\x1a\x1e.meshctl.v1.MoveLeaderResponseB2Z0github.com/meshctl/meshctl/pkg/control/controlpbb\x06proto3"
+	"MoveLeader\x12\x1d.meshctl.v1.MoveLeaderRequest\x1a\x1e.meshctl.v1.MoveLeaderResponse\x12<\n" +
+	"\x05Rekey\x12\x18.meshctl.v1.RekeyRequest\x1a\x19.meshctl.v1.RekeyResponseB2Z0github.com/meshctl/meshctl/pkg/control/controlpbb\x06proto3"
 
 var (
 	file_cluster_proto_rawDescOnce sync.Once
@@ -640,7 +734,7 @@ func file_cluster_proto_rawDescGZIP() []byte {
 	return file_cluster_proto_rawDescData
 }
 
-var file_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_cluster_proto_goTypes = []any{
 	(*PromiseRequest)(nil),     // 0: meshctl.v1.PromiseRequest
 	(*PromiseResponse)(nil),    // 1: meshctl.v1.PromiseResponse
@@ -650,6 +744,8 @@ var file_cluster_proto_goTypes = []any{
 	(*Handover)(nil),           // 5: meshctl.v1.Handover
 	(*MoveLeaderRequest)(nil),  // 6: meshctl.v1.MoveLeaderRequest
 	(*MoveLeaderResponse)(nil), // 7: meshctl.v1.MoveLeaderResponse
+	(*RekeyRequest)(nil),       // 8: meshctl.v1.RekeyRequest
+	(*RekeyResponse)(nil),      // 9: meshctl.v1.RekeyResponse
 }
 var file_cluster_proto_depIdxs = []int32{
 	2, // 0: meshctl.v1.PromiseResponse.joiner:type_name -> meshctl.v1.Joiner
@@ -658,11 +754,13 @@ var file_cluster_proto_depIdxs = []int32{
 	0, // 3: meshctl.v1.Cluster.Promise:input_type -> meshctl.v1.PromiseRequest
 	3, // 4: meshctl.v1.Cluster.Join:input_type -> meshctl.v1.JoinRequest
 	6, // 5: meshctl.v1.Cluster.MoveLeader:input_type -> meshctl.v1.MoveLeaderRequest
-	1, // 6: meshctl.v1.Cluster.Promise:output_type -> meshctl.v1.PromiseResponse
-	4, // 7: meshctl.v1.Cluster.Join:output_type -> meshctl.v1.JoinResponse
-	7, // 8: meshctl.v1.Cluster.MoveLeader:output_type -> meshctl.v1.MoveLeaderResponse
-	6, // [6:9] is the sub-list for method output_type
-	3, // [3:6] is the sub-list for method input_type
+	8, // 6: meshctl.v1.Cluster.Rekey:input_type -> meshctl.v1.RekeyRequest
+	1, // 7: meshctl.v1.Cluster.Promise:output_type -> meshctl.v1.PromiseResponse
+	4, // 8: meshctl.v1.Cluster.Join:output_type -> meshctl.v1.JoinResponse
+	7, // 9: meshctl.v1.Cluster.MoveLeader:output_type -> meshctl.v1.MoveLeaderResponse
+	9, // 10: meshctl.v1.Cluster.Rekey:output_type -> meshctl.v1.RekeyResponse
+	7, // [7:11] is the sub-list for method output_type
+	3, // [3:7] is the sub-list for method input_type
 	3, // [3:3] is the sub-list for extension type_name
 	3, // [3:3] is the sub-list for extension extendee
 	0, // [0:3] is the sub-list for field type_name
@@ -679,7 +777,7 @@ func file_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_cluster_proto_rawDesc), len(file_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,6 +26,7 @@ const (
 	Cluster_Promise_FullMethodName    = "/meshctl.v1.Cluster/Promise"
 	Cluster_Join_FullMethodName       = "/meshctl.v1.Cluster/Join"
 	Cluster_MoveLeader_FullMethodName = "/meshctl.v1.Cluster/MoveLeader"
+	Cluster_Rekey_FullMethodName      = "/meshctl.v1.Cluster/Rekey"
 )
 
 // ClusterClient is the client API for Cluster service.
@@ -42,6 +43,9 @@ type ClusterClient interface {
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
 	// MoveLeader is passed on to the server that leads. Certificate only.
 	MoveLeader(ctx context.Context, in *MoveLeaderRequest, opts ...grpc.CallOption) (*MoveLeaderResponse, error)
+	// Rekey hands a new data key over, and asks which ones a server has. It does
+	// what the store says is next. Certificate of a server that is a member only.
+	Rekey(ctx context.Context, in *RekeyRequest, opts ...grpc.CallOption) (*RekeyResponse, error)
 }
 
 type clusterClient struct {
@@ -82,6 +86,16 @@ func (c *clusterClient) MoveLeader(ctx context.Context, in *MoveLeaderRequest, o
 	return out, nil
 }
 
+func (c *clusterClient) Rekey(ctx context.Context, in *RekeyRequest, opts ...grpc.CallOption) (*RekeyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RekeyResponse)
+	err := c.cc.Invoke(ctx, Cluster_Rekey_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServer is the server API for Cluster service.
 // All implementations must embed UnimplementedClusterServer
 // for forward compatibility.
@@ -96,6 +110,9 @@ type ClusterServer interface {
 	Join(context.Context, *JoinRequest) (*JoinResponse, error)
 	// MoveLeader is passed on to the server that leads. Certificate only.
 	MoveLeader(context.Context, *MoveLeaderRequest) (*MoveLeaderResponse, error)
+	// Rekey hands a new data key over, and asks which ones a server has. It does
+	// what the store says is next. Certificate of a server that is a member only.
+	Rekey(context.Context, *RekeyRequest) (*RekeyResponse, error)
 	mustEmbedUnimplementedClusterServer()
 }
 
@@ -114,6 +131,9 @@ func (UnimplementedClusterServer) Join(context.Context, *JoinRequest) (*JoinResp
 }
 func (UnimplementedClusterServer) MoveLeader(context.Context, *MoveLeaderRequest) (*MoveLeaderResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method MoveLeader not implemented")
+}
+func (UnimplementedClusterServer) Rekey(context.Context, *RekeyRequest) (*RekeyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Rekey not implemented")
 }
 func (UnimplementedClusterServer) mustEmbedUnimplementedClusterServer() {}
 func (UnimplementedClusterServer) testEmbeddedByValue()                 {}
@@ -190,6 +210,24 @@ func _Cluster_MoveLeader_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Cluster_Rekey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RekeyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServer).Rekey(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Cluster_Rekey_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServer).Rekey(ctx, req.(*RekeyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Cluster_ServiceDesc is the grpc.ServiceDesc for Cluster service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -208,6 +246,10 @@ var Cluster_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "MoveLeader",
 			Handler:    _Cluster_MoveLeader_Handler,
+		},
+		{
+			MethodName: "Rekey",
+			Handler:    _Cluster_Rekey_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

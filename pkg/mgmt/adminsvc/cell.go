@@ -35,6 +35,7 @@ func (s *Service) cellView(ctx context.Context, c mesh.Cell) (admin.CellView, er
 }
 
 func (s *Service) cellAdd(ctx context.Context, req admin.CellAddRequest) (admin.CellView, error) {
+	defer s.Store.Sealing()()
 	c, err := s.newCell(req)
 	if err != nil {
 		return admin.CellView{}, err

@@ -17,11 +17,20 @@ const servedWithin = 3 * time.Second
 const secretBytes = 32
 
 func (s *Service) deviceAdd(ctx context.Context, req admin.DeviceAddRequest) (admin.DeviceView, error) {
-	d, err := s.newDevice(req)
+	id, err := s.createDevice(ctx, req)
 	if err != nil {
 		return admin.DeviceView{}, err
 	}
-	err = s.change(ctx, "device.add", func(tx *store.Tx) error {
+	return s.servedView(ctx, id)
+}
+
+func (s *Service) createDevice(ctx context.Context, req admin.DeviceAddRequest) (mesh.DeviceID, error) {
+	defer s.Store.Sealing()()
+	d, err := s.newDevice(req)
+	if err != nil {
+		return "", err
+	}
+	return d.ID, s.change(ctx, "device.add", func(tx *store.Tx) error {
 		m, err := store.Lookup(tx, s.Store.Members, req.Member)
 		if err != nil {
 			return err
@@ -38,10 +47,6 @@ func (s *Service) deviceAdd(ctx context.Context, req admin.DeviceAddRequest) (ad
 		}
 		return s.sync(tx, d.ID)
 	})
-	if err != nil {
-		return admin.DeviceView{}, err
-	}
-	return s.servedView(ctx, d.ID)
 }
 
 // newDevice makes what does not depend on the store's state.

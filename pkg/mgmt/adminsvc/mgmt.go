@@ -143,6 +143,7 @@ func (s *Service) mgmtRemove(ctx context.Context, req admin.RevokeRequest) (admi
 		return admin.ServerLine{}, mesh.WithHint(fmt.Errorf("admin: remove server %s: without it too few servers would be left that answer, and nothing could be changed any more: %w: %w", v.Name, mesh.ErrConflict, err),
 			"see `meshctl admin mgmt list`: bring back who is away first, or let another server in")
 	}
+	defer s.Store.Sealing()()
 	err = s.change(ctx, "server.remove", func(tx *store.Tx) error {
 		err := store.Update(tx, s.Store.Servers, v.ID, func(x *mesh.Server) error {
 			x.State = mesh.ServerRemoved
@@ -193,4 +194,10 @@ func (s *Service) mgmtMoveLeader(ctx context.Context, req admin.Ref) (admin.None
 		return admin.None{}, fmt.Errorf("admin: move leader: server %q is not one that votes: %w", mesh.Quotable(req.Ref), mesh.ErrNotFound)
 	}
 	return admin.None{}, fmt.Errorf("admin: move leader: no other server is there: %w", mesh.ErrConflict)
+}
+
+// secretsRekey takes the next step of replacing the data key.
+func (s *Service) secretsRekey(ctx context.Context, _ admin.None) (admin.RekeyProgress, error) {
+	c := admin.CallerFrom(ctx)
+	return s.Servers.Rekey(ctx, store.By{Actor: c.Actor, Request: c.Request})
 }

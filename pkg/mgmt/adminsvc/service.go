@@ -41,6 +41,8 @@ type Servers interface {
 	Sign(tx *store.Tx, s mesh.ServerID, intermediate []byte) error
 	// NewGossipKey replaces the key of gossip, which who is removed has.
 	NewGossipKey(tx *store.Tx) error
+	// Rekey takes a step towards another data key. It is called again and again.
+	Rekey(context.Context, store.By) (admin.RekeyProgress, error)
 }
 
 // Service has a handler for every method in admin.Table.
@@ -129,6 +131,7 @@ func (s *Service) Bindings() []admin.Binding {
 		admin.MgmtSign.Handle(s.mgmtSign),
 		admin.MgmtRemove.Handle(s.mgmtRemove),
 		admin.MgmtMoveLeader.Handle(s.mgmtMoveLeader),
+		admin.SecretsRekey.Handle(s.secretsRekey),
 
 		admin.ConfigGet.Handle(s.configGet),
 		admin.ConfigSet.Handle(s.configSet),

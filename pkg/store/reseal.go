@@ -1,0 +1,153 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// resealBatch is how many values one transaction seals anew.
+const resealBatch = 16
+
+// errFresh leaves a transaction that has nothing to do any more.
+var errFresh = errors.New("sealed under the key of now already")
+
+// Reseal seals up to limit values anew that are sealed under another key than
+// the one that seals now, and returns how many it found: 0 says that all are
+// under that key. check runs in every transaction and can refuse it.
+func (s *Store) Reseal(ctx context.Context, by By, limit int, check func(*Tx) error) (int, error) {
+	todo, err := s.stale(ctx)
+	if err != nil {
+		return 0, err
+	}
+	todo = todo[:min(limit, len(todo))]
+	for batch := range slices.Chunk(todo, resealBatch) {
+		_, err := s.Change(ctx, by, "secrets.reseal", func(tx *Tx) error {
+			if err := check(tx); err != nil {
+				return err
+			}
+			for _, reseal := range batch {
+				if err := reseal(tx); err != nil && !errors.Is(err, errFresh) && !errors.Is(err, mesh.ErrNotFound) {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, fmt.Errorf("store: seal anew: %w", err)
+		}
+	}
+	return len(todo), nil
+}
+
+// stale are the values that another key has sealed, each with what seals it anew.
+func (s *Store) stale(ctx context.Context) ([]func(*Tx) error, error) {
+	devices, err := staleIn(ctx, s, s.Devices, DeviceSecretPlace, func(d *mesh.Device) *mesh.Sealed { return &d.Secret })
+	if err != nil {
+		return nil, err
+	}
+	cells, err := staleIn(ctx, s, s.Cells, CellKeyPlace, func(c *mesh.Cell) *mesh.Sealed { return &c.CAKey })
+	if err != nil {
+		return nil, err
+	}
+	blobs, err := s.staleBlobs(ctx)
+	return slices.Concat(devices, cells, blobs), err
+}
+
+func staleIn[K ~string, V any](ctx context.Context, s *Store, c *Collection[K, V], place func(K) string, field func(*V) *mesh.Sealed) ([]func(*Tx) error, error) {
+	all, _, err := c.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []func(*Tx) error
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		v := all[id]
+		_, err := s.anew(place(id), *field(&v))
+		if errors.Is(err, errFresh) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, func(tx *Tx) error {
+			v, err := Get(tx, c, id)
+			if err != nil {
+				return err
+			}
+			sealed, err := s.anew(place(id), *field(&v))
+			if err != nil {
+				return err
+			}
+			return Update(tx, c, id, func(v *V) error {
+				*field(v) = sealed
+				return nil
+			})
+		})
+	}
+	return out, nil
+}
+
+// staleBlobs: a blob is sealed as a whole, or not at all.
+func (s *Store) staleBlobs(ctx context.Context) ([]func(*Tx) error, error) {
+	all, _, err := s.CA.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(all, func(_ string, b Blob) bool { return !bytes.HasPrefix(b.Data, []byte(mesh.SealedPrefix)) })
+	var out []func(*Tx) error
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		_, err := s.anew(BlobPlace(name), mesh.Sealed(all[name].Data))
+		if errors.Is(err, errFresh) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, func(tx *Tx) error {
+			b, err := Get(tx, s.CA, name)
+			if err != nil {
+				return err
+			}
+			sealed, err := s.anew(BlobPlace(name), mesh.Sealed(b.Data))
+			if err != nil {
+				return err
+			}
+			return Update(tx, s.CA, name, func(b *Blob) error {
+				b.Data = []byte(sealed)
+				return nil
+			})
+		})
+	}
+	return out, nil
+}
+
+// anew seals a value under the key of now, or returns errFresh.
+func (s *Store) anew(place string, sealed mesh.Sealed) (mesh.Sealed, error) {
+	if sealed == "" {
+		return "", errFresh
+	}
+	secret, fresh, err := s.unseal(place, sealed)
+	if err != nil {
+		return "", err
+	}
+	if fresh {
+		return "", errFresh
+	}
+	return s.Seal(place, secret)
+}
+
+// Compact forgets what was before a moment; watches of now go on.
+func (s *Store) Compact(ctx context.Context, before Rev) error {
+	err := s.retry(ctx, func(ctx context.Context) error {
+		_, err := s.client.Compact(ctx, int64(before), clientv3.WithCompactPhysical())
+		return err
+	})
+	return wrap("compact", err)
+}
