@@ -125,6 +125,15 @@ type fatalLog struct {
 	cause error
 }
 
+// Error is what Go prints above the stack when this ends the process.
+func (f fatalLog) Error() string {
+	text := "etcd cannot go on: " + f.msg + f.err
+	if errors.Is(f.cause, syscall.ENOSPC) {
+		text += "; make room on its disk and start it again, nothing is lost"
+	}
+	return text
+}
+
 func (fatal) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 	f := fatalLog{msg: e.Message}
 	for _, field := range fields {

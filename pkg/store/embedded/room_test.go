@@ -7,6 +7,9 @@ import (
 	"syscall"
 	"testing"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
@@ -31,4 +34,16 @@ func TestAFullDiskIsNotDamage(t *testing.T) {
 	if err := m.startError(errors.New("crc mismatch")); !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("damage: %v", err)
 	}
+}
+
+// Whoever reads the log of a server whose disk filled up finds words above the
+// stack, not the address of a struct.
+func TestAPanicOfEtcdIsWorded(t *testing.T) {
+	defer func() {
+		err, ok := recover().(error)
+		if !ok || !strings.Contains(err.Error(), "failed to commit tx: no space left on device; make room") {
+			t.Errorf("the panic says %v", err)
+		}
+	}()
+	zap.New(zapcore.NewNopCore(), zap.WithFatalHook(fatal{})).Fatal("failed to commit tx", zap.Error(syscall.ENOSPC))
 }
