@@ -19,7 +19,7 @@ import (
 
 const (
 	cellAnswer = time.Minute      // for management to answer a request
-	cellRetry  = 5 * time.Minute  // after a refusal
+	cellRetry  = 5 * time.Minute  // after a refusal, at most
 	cellIdle   = 12 * time.Hour   // between two looks at a good certificate
 	cellSkew   = 10 * time.Minute // a certificate that begins this late is taken
 )
@@ -117,9 +117,20 @@ func (c *cell) due(now time.Time) (*controlpb.CellRequest, time.Duration, error)
 	return &controlpb.CellRequest{Csr: csr, CellId: c.id}, cellAnswer, nil
 }
 
-// renewAt is two thirds into a certificate's life.
+// renewAt is two thirds into a certificate's life, which begins when it was
+// issued: one that lives for minutes would be due at once otherwise.
 func renewAt(c *x509.Certificate) time.Time {
-	return c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) * 2 / 3)
+	issued := c.NotBefore.Add(mesh.Backdate)
+	return issued.Add(c.NotAfter.Sub(issued) * 2 / 3)
+}
+
+// retry is how long to wait after a refusal: soon enough for several tries
+// while the certificate held lasts.
+func (c *cell) retry(now time.Time) time.Duration {
+	if c.held == nil || !now.Before(c.held.Leaf.NotAfter) {
+		return cellRetry
+	}
+	return min(cellRetry, max(c.held.Leaf.NotAfter.Sub(now)/4, time.Second))
 }
 
 // cellRequest makes a key and the request for a wildcard below suffix.
@@ -148,12 +159,12 @@ func (c *cell) answer(m *controlpb.CellCertificate, now time.Time) error {
 	case key == nil:
 		return fmt.Errorf("core: cell certificate: nobody asked for one: %w", mesh.ErrConflict)
 	case m.GetError() != "":
-		c.after = now.Add(cellRetry)
+		c.after = now.Add(c.retry(now))
 		return fmt.Errorf("core: cell certificate: refused: %s: %w", mesh.Quotable(m.GetError()), mesh.ErrDenied)
 	}
 	cert, err := checkCell(m.GetChain(), key, c.wanted, now)
 	if err != nil {
-		c.after = now.Add(cellRetry)
+		c.after = now.Add(c.retry(now))
 		return err
 	}
 	c.held, c.suffix, c.after = cert, c.wanted, time.Time{}

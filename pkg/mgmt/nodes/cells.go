@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store"
@@ -15,6 +17,10 @@ const maxCSR = 16 << 10
 
 // cellTime bounds the signing of one cell certificate.
 const cellTime = 10 * time.Second
+
+// cellRenewals is how many a core may have in one life of them, where that is
+// more than one a minute.
+const cellRenewals = 10
 
 // CellSigner signs a cell's wildcard certificate with the cell's own CA; see
 // ca.SignCellLeaf.
@@ -44,6 +50,8 @@ func (s *Service) certifyCell(ctx context.Context, se *session, r *controlpb.Cel
 	refuse := func(why string, kind error) ([][]byte, error) {
 		return nil, fmt.Errorf("nodes: certify cell %s: %s: %w", mesh.Quotable(r.GetCellId()), why, kind)
 	}
+	life := s.config().CertLife.Of(mesh.RoleCore)
+	se.cell.SetLimit(rate.Every(min(time.Minute, life/cellRenewals)))
 	if !se.cell.Allow() {
 		return refuse("asked for too often", mesh.ErrUnavailable)
 	}
@@ -69,7 +77,7 @@ func (s *Service) certifyCell(ctx context.Context, se *session, r *controlpb.Cel
 	if err != nil {
 		return nil, err
 	}
-	chain, err := s.SignCell(c.CACert, key, r.GetCsr(), c.Suffix, s.config().CertLife.Of(mesh.RoleCore), time.Now())
+	chain, err := s.SignCell(c.CACert, key, r.GetCsr(), c.Suffix, life, time.Now())
 	if err != nil {
 		return nil, err
 	}

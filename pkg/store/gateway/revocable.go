@@ -5,25 +5,50 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 
 	"github.com/meshctl/meshctl/pkg/identity"
+	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
-// revocable is TLS to servers whose connections end when they are revoked. A
-// connection lasts for weeks, and only the handshake checks.
+// revocable is TLS to servers whose connections end when they are revoked, and
+// before the certificate ends with which they were opened: a connection lasts
+// for weeks, only the handshake checks, and servers refuse calls after that end.
 type revocable struct {
 	credentials.TransportCredentials
 	revocations *identity.Revocations
+	config      *tls.Config
 }
 
 func newRevocable(cfg *tls.Config, r *identity.Revocations) revocable {
-	return revocable{credentials.NewTLS(cfg), r}
+	return revocable{credentials.NewTLS(cfg), r, cfg}
+}
+
+// lasts is how long a connection opened now may be used: to a moment in the last
+// sixth of the certificate's life, when it has been renewed, and not to the same
+// for each connection. With one that was not renewed it is used to its end.
+func (r revocable) lasts(now time.Time) (time.Duration, bool) {
+	if r.config.GetClientCertificate == nil {
+		return 0, false
+	}
+	c, err := r.config.GetClientCertificate(&tls.CertificateRequestInfo{Version: tls.VersionTLS13})
+	if err != nil || c.Leaf == nil {
+		return 0, false // the handshake says so
+	}
+	end := c.Leaf.NotAfter
+	life := end.Sub(c.Leaf.NotBefore.Add(mesh.Backdate))
+	if left := end.Sub(now) - rand.N(max(life/6, 1)); left > 0 {
+		return left, true
+	}
+	return max(end.Sub(now), 0), true
 }
 
 func (r revocable) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	lasts, ends := r.lasts(time.Now()) // of the certificate now, or an older one than is shown
 	conn, info, err := r.TransportCredentials.ClientHandshake(ctx, authority, raw)
 	if err != nil {
 		return nil, nil, err
@@ -38,11 +63,15 @@ func (r revocable) ClientHandshake(ctx context.Context, authority string, raw ne
 	}
 	// Whoever uses the connection sees it closed; raw.Close itself waits for nothing.
 	release := r.revocations.Track(peer, func() { raw.Close() })
+	if ends {
+		untrack, old := release, time.AfterFunc(lasts, func() { raw.Close() })
+		release = func() { old.Stop(); untrack() }
+	}
 	return &trackedConn{conn, release}, info, nil
 }
 
 func (r revocable) Clone() credentials.TransportCredentials {
-	return revocable{r.TransportCredentials.Clone(), r.revocations}
+	return revocable{r.TransportCredentials.Clone(), r.revocations, r.config}
 }
 
 type trackedConn struct {
