@@ -60,6 +60,7 @@ func meshFields(v admin.Status, now time.Time) []field {
 		{"Routes", count(v.Routes)},
 		{"On trial", onTrial(v.Rollouts)},
 		{"Database", databaseUse(v.Server.Etcd)},
+		{"Dead-man ping", pingState(v.Server, now)},
 	}
 }
 

@@ -54,6 +54,11 @@ func (c *mgmtConfig) run(ctx context.Context, log *slog.Logger) error {
 			return mesh.ParseJoinToken(text.Reveal())
 		}
 	}
+	if file := cmp.Or(c.Ping.URLFile, credential("ping-url")); file != "" {
+		srv.PingURL = func(ctx context.Context) (mesh.Secret, error) {
+			return readSecretFile(ctx, "ping.url-file", file, os.Stdin)
+		}
+	}
 	var serving atomic.Bool
 	ready := func(context.Context) error {
 		if !serving.Load() {

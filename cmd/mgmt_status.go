@@ -150,5 +150,50 @@ func serverFields(s admin.ServerStatus, now time.Time) []field {
 		{"Database", databaseUse(e)},
 		{"Alarms", strings.Join(e.Alarms, ", ")},
 		{"Connected nodes", count(len(s.Nodes))},
+		{"Child process", childState(s.Aux, now)},
+		{"Dead-man ping", pingState(s, now)},
 	}...)
+}
+
+// childState says how the child process goes; "" when there is none.
+func childState(a *admin.AuxStatus, now time.Time) string {
+	if a == nil {
+		return ""
+	}
+	text := "down"
+	if a.PID != 0 {
+		text = fmt.Sprintf("up since %s, pid %d", at(a.Started, now), a.PID)
+	}
+	if a.LastEnd != "" {
+		text += fmt.Sprintf("; started again %d times, it ended %s: %s", a.Restarts, at(a.LastEnded, now), clean(a.LastEnd))
+	}
+	return text
+}
+
+// pingState says who does the dead-man ping and, if it is this server, how it
+// goes; "" when none is configured here.
+func pingState(s admin.ServerStatus, now time.Time) string {
+	if s.Aux == nil {
+		return ""
+	}
+	p := s.Aux.Ping
+	switch {
+	case !p.Here && p.Leader == "":
+		return "nobody does it yet"
+	case !p.Here:
+		name := ""
+		for _, l := range s.Servers {
+			if l.ID == p.Leader {
+				name = l.Name
+			}
+		}
+		return "done by " + named(clean(name), string(p.Leader))
+	case p.Held != "":
+		return "held back: " + clean(p.Held)
+	case p.Failures > 0:
+		return fmt.Sprintf("failed %s: %s; last arrived: %s", at(p.LastFailure, now), p.Reason, cmp.Or(at(p.LastSuccess, now), "never"))
+	case p.LastSuccess.IsZero():
+		return "none yet"
+	}
+	return "arrived " + at(p.LastSuccess, now)
 }

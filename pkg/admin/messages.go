@@ -308,8 +308,32 @@ type ServerStatus struct {
 	// HighlyAvailable: any one server may fail now and nobody notices.
 	HighlyAvailable bool `json:"highlyAvailable"`
 	// Availability says why, or why not.
-	Availability string   `json:"availability,omitzero"`
-	Problems     []string `json:"problems,omitzero"`
+	Availability string `json:"availability,omitzero"`
+	// Aux is the child process; nil when nothing is configured that it would do.
+	Aux      *AuxStatus `json:"aux,omitzero"`
+	Problems []string   `json:"problems,omitzero"`
+}
+
+// AuxStatus is the child process of a server, and the jobs it has there.
+type AuxStatus struct {
+	PID       int        `json:"pid,omitzero"` // 0: it does not run now
+	Started   time.Time  `json:"started,omitzero"`
+	Restarts  int        `json:"restarts"`
+	LastEnd   string     `json:"lastEnd,omitzero"` // why it ended when it last did
+	LastEnded time.Time  `json:"lastEnded,omitzero"`
+	Ping      PingStatus `json:"ping"`
+}
+
+// PingStatus is the dead-man ping. How it went is known to the server that does
+// it, since that leads.
+type PingStatus struct {
+	Leader      mesh.ServerID `json:"leader,omitzero"` // does it; "" when none does, or it is not known
+	Here        bool          `json:"here"`            // this server does it
+	Held        string        `json:"held,omitzero"`   // why it is held back
+	LastSuccess time.Time     `json:"lastSuccess,omitzero"`
+	LastFailure time.Time     `json:"lastFailure,omitzero"`
+	Failures    int           `json:"failures,omitzero"` // in a row
+	Reason      string        `json:"reason,omitzero"`   // of the last failure
 }
 
 // MgmtAddRequest lets one more management server in.

@@ -19,6 +19,8 @@ const (
 	doorGateway door = "gateway"
 	doorAdmin   door = "admin"
 	doorSocket  door = "socket"
+	// doorAux is the socket that this server's child process was born with.
+	doorAux door = "aux"
 )
 
 // kind is what a caller is, as far as permission goes: the role of its
@@ -28,6 +30,7 @@ type kind string
 const (
 	kindNobody kind = "nobody"
 	kindLocal  kind = "local"
+	kindAux    kind = "aux" // this server's child process
 	kindMgmt   kind = kind(mesh.RoleMgmt)
 	kindCore   kind = kind(mesh.RoleCore)
 	kindEntry  kind = kind(mesh.RoleEntry)
@@ -65,6 +68,8 @@ func newAccess(gatewayDoor, adminDoor bool) access {
 		controlpb.Cluster_MoveLeader_FullMethodName:  {doors: []door{doorMesh}, kinds: []kind{kindMgmt}},
 		controlpb.Cluster_Rekey_FullMethodName:       {doors: []door{doorMesh}, kinds: []kind{kindMgmt}},
 		controlpb.NodeControl_Connect_FullMethodName: {doors: []door{doorMesh}, kinds: []kind{kindCore, kindEntry}},
+		controlpb.Chores_Orders_FullMethodName:       {doors: []door{doorAux}, kinds: []kind{kindAux}},
+		controlpb.Chores_Report_FullMethodName:       {doors: []door{doorAux}, kinds: []kind{kindAux}},
 	}
 	gateway := own(gatewayDoor, doorGateway)
 	for _, m := range []string{"/etcdserverpb.KV/Range", "/etcdserverpb.KV/Txn", "/etcdserverpb.Watch/Watch"} {
@@ -84,7 +89,7 @@ func newAccess(gatewayDoor, adminDoor bool) access {
 func (a access) decide(method string, d door, k kind, expired bool) (rule, error) {
 	r, ok := a[method]
 	switch {
-	case !ok || !slices.Contains(r.doors, d) || (k == kindLocal) != (d == doorSocket):
+	case !ok || !slices.Contains(r.doors, d) || (k == kindLocal) != (d == doorSocket) || (k == kindAux) != (d == doorAux):
 		return rule{}, fmt.Errorf("mgmt: call %s: not served here: %w", mesh.Quotable(method), mesh.ErrDenied)
 	case k == kindNobody && !slices.Contains(r.kinds, k):
 		return rule{}, mesh.WithHint(fmt.Errorf("mgmt: call %s: it needs a client certificate: %w", method, mesh.ErrDenied), "join with a token first")

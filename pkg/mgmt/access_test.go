@@ -19,8 +19,8 @@ const (
 )
 
 var (
-	allDoors = []door{doorMesh, doorGateway, doorAdmin, doorSocket}
-	allKinds = []kind{kindNobody, kindLocal, kindMgmt, kindCore, kindEntry, kindAdmin}
+	allDoors = []door{doorMesh, doorGateway, doorAdmin, doorSocket, doorAux}
+	allKinds = []kind{kindNobody, kindLocal, kindAux, kindMgmt, kindCore, kindEntry, kindAdmin}
 )
 
 // TestEveryCellOfTheTable states who may call what where a second time, by
@@ -47,6 +47,8 @@ func TestEveryCellOfTheTable(t *testing.T) {
 		allow(controlpb.Cluster_MoveLeader_FullMethodName, doorMesh, false, kindMgmt)
 		allow(controlpb.Cluster_Rekey_FullMethodName, doorMesh, false, kindMgmt)
 		allow(methodConnect, doorMesh, false, kindCore, kindEntry)
+		allow(controlpb.Chores_Orders_FullMethodName, doorAux, false, kindAux)
+		allow(controlpb.Chores_Report_FullMethodName, doorAux, false, kindAux)
 		for _, m := range []string{methodRange, methodTxn, methodWatch} {
 			allow(m, gatewayAt, false, kindEntry)
 		}

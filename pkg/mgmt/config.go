@@ -28,6 +28,8 @@ type Config struct {
 
 	Etcd     Etcd     `key:"etcd"`
 	Founding Founding `key:"founding"`
+	Ping     Ping     `key:"ping"`
+	Aux      Aux      `key:"aux"`
 	Rates    Rates    `key:"rates"`
 }
 
@@ -38,6 +40,18 @@ type Etcd struct {
 	Quota        int64         `key:"quota" help:"bytes etcd's database may take before writes are refused"`
 	Heartbeat    time.Duration `key:"heartbeat" help:"interval of the leader's heartbeats; 100ms across sites"`
 	Election     time.Duration `key:"election" help:"silence after which a new leader is elected; 1s across sites"`
+}
+
+// Ping is the dead-man ping: a watch elsewhere raises the alarm when it stays
+// away. One server, the leader of those that have it configured, does it.
+type Ping struct {
+	URLFile  string        `key:"url-file" help:"file with an http or https URL to request every so often while the mesh is well, so that a watch elsewhere notices when it is not; the URL is a secret"`
+	Interval time.Duration `key:"interval" help:"how often to request it"`
+}
+
+// Aux is how the child process runs.
+type Aux struct {
+	Memory int64 `key:"memory" help:"bytes of memory that the child process of this server may take"`
 }
 
 // Founding is what a new mesh is founded with. It is read at founding only;
@@ -83,6 +97,8 @@ func DefaultConfig() Config {
 			RenewGrace:    time.Duration(def.RenewGrace),
 			StaleIfError:  time.Duration(def.StaleIfError),
 		},
+		Ping:  Ping{Interval: time.Minute},
+		Aux:   Aux{Memory: 256 << 20},
 		Rates: Rates{Connections: 20, ConnectionsBurst: 100, Handshakes: 512, Open: 8192, TokenFailures: 10},
 	}
 }

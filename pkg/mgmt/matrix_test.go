@@ -109,6 +109,7 @@ func TestEveryRoleAtEveryDoor(t *testing.T) {
 	callers := map[kind]*grpc.ClientConn{
 		kindNobody: stranger(t, w.addr.Mesh, root),
 		kindLocal:  w.local(t),
+		kindAux:    w.child(t),
 	}
 	for _, role := range []mesh.Role{mesh.RoleCore, mesh.RoleEntry, mesh.RoleAdmin} {
 		callers[kind(role)] = as(t, w.addr.Mesh, w.node(t, role))
@@ -120,8 +121,11 @@ func TestEveryRoleAtEveryDoor(t *testing.T) {
 	slices.Sort(methods)
 	for k, cc := range callers {
 		d := doorMesh
-		if k == kindLocal {
+		switch k {
+		case kindLocal:
 			d = doorSocket
+		case kindAux:
+			d = doorAux
 		}
 		for _, m := range methods {
 			_, err := table.decide(m, d, k, false)

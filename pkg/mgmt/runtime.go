@@ -15,6 +15,7 @@ import (
 	"github.com/meshctl/meshctl/internal/health"
 	"github.com/meshctl/meshctl/internal/supervise"
 	"github.com/meshctl/meshctl/pkg/ca"
+	"github.com/meshctl/meshctl/pkg/chores"
 	"github.com/meshctl/meshctl/pkg/identity"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/mgmt/nodes"
@@ -47,6 +48,7 @@ type runtime struct {
 	conveyor  *conveyor
 	grpc      *grpc.Server
 	access    access
+	foreman   chores.Foreman // of the child process
 }
 
 func newRuntime(s *Server, f *folder, k *keys, ports *listeners) (*runtime, error) {
@@ -95,6 +97,7 @@ func (r *runtime) units(ready func()) []supervise.Unit {
 		{Name: "nodes", Run: r.runNodes},
 		{Name: "ports", Run: r.runPorts},
 		{Name: "socket", Run: r.runSocket},
+		{Name: "chores", Run: supervise.Always(r.foreman.Run)},
 		{Name: "serving", Run: func(ctx context.Context, up func()) error { return r.serve(ctx, func() { up(); ready() }) }},
 	}
 	if r.ports.metrics == nil {

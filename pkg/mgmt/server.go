@@ -25,7 +25,9 @@ type Server struct {
 	BootstrapSecret func(context.Context) (mesh.Secret, error)
 	// Token lets a server with an empty folder into the mesh of the token. nil:
 	// it founds one.
-	Token    func(context.Context) (mesh.JoinToken, error)
+	Token func(context.Context) (mesh.JoinToken, error)
+	// PingURL is what the dead-man ping requests. nil: there is none.
+	PingURL  func(context.Context) (mesh.Secret, error)
 	Registry *prometheus.Registry // nil: one of its own
 	Log      *slog.Logger
 	// Up, when set, is told where the server listens once it serves.
@@ -62,6 +64,10 @@ func (s *Server) prepare(ctx context.Context) (*runtime, error) {
 	if err := s.Config.Validate(); err != nil {
 		return nil, setup(err)
 	}
+	ping, err := s.ping(ctx)
+	if err != nil {
+		return nil, err
+	}
 	ports, err := listen(ctx, s.Config)
 	if err != nil {
 		return nil, err
@@ -75,8 +81,10 @@ func (s *Server) prepare(ctx context.Context) (*runtime, error) {
 	if err != nil {
 		ports.close()
 		f.close()
+		return nil, err
 	}
-	return r, err
+	r.employ(ping)
+	return r, nil
 }
 
 func (s *Server) open(ctx context.Context, f *folder, ports *listeners) (*runtime, error) {

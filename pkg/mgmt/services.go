@@ -103,6 +103,7 @@ func (r *runtime) register(g *grpc.Server) {
 		often: newLimiter[string](0, renewalBurst),
 	})
 	controlpb.RegisterClusterServer(g, clusterService{cluster: r.cluster})
+	controlpb.RegisterChoresServer(g, &r.foreman)
 	controlpb.RegisterNodeControlServer(g, &nodeControl{
 		NodeControlServer: r.nodes, often: newLimiter[string](rate.Every(streamEvery), streamBurst), now: r.now,
 	})

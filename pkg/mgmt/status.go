@@ -50,6 +50,7 @@ func (r *runtime) status(ctx context.Context) (admin.ServerStatus, error) {
 		problem("etcd: its file has %d %% of etcd.quota; at the quota changes are refused", 100*etcd.Bytes/etcd.Quota)
 	}
 	r.judgeStore(ctx, problem)
+	s.Aux = r.auxStatus(ctx, problem)
 	for _, c := range s.Certificates {
 		if left := c.Ends.Sub(r.now()); left <= 0 {
 			problem("certificate %s has ended", c.What)

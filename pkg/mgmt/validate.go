@@ -38,6 +38,8 @@ func (c Config) Validate() error {
 	c.Etcd.validate(&f)
 	c.Founding.validate(&f)
 	c.Rates.validate(&f)
+	f.add(c.Ping.Interval >= time.Second && c.Ping.Interval <= 24*time.Hour, "ping.interval %v: want 1s to 24h", c.Ping.Interval)
+	f.add(c.Aux.Memory >= 128<<20 && c.Aux.Memory <= 8<<30, "aux.memory %d: want 134217728 (128 MiB) to 8589934592 (8 GiB)", c.Aux.Memory)
 	return errors.Join(f...)
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -33,6 +34,9 @@ var theWorld struct {
 }
 
 func TestMain(m *testing.M) {
+	if slices.Equal(os.Args[1:], []string{"mgmt", "aux"}) {
+		breakDown() // this process is the child of a server under test
+	}
 	code := m.Run()
 	if w := theWorld.world; w != nil {
 		if err := w.stop(); err != nil {
@@ -109,11 +113,14 @@ func testConfig(dir string) Config {
 }
 
 // start runs a server until it serves, or returns what stopped it.
-func start(conf Config, logs *logBuffer, pass func(context.Context) (mesh.Secret, error)) (*running, error) {
+func start(conf Config, logs *logBuffer, pass func(context.Context) (mesh.Secret, error), change ...func(*Server)) (*running, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &running{end: cancel, done: make(chan error, 1)}
 	up := make(chan struct{})
 	s := &Server{Config: conf, Version: "test", Passphrase: pass, Log: logs.logger(), Up: func(a Addresses) { r.addr = a }}
+	for _, c := range change {
+		c(s)
+	}
 	go func() {
 		r.done <- func() (err error) {
 			if r.runtime, err = s.prepare(ctx); err != nil {

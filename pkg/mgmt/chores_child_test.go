@@ -1,0 +1,93 @@
+package mgmt
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/chores"
+	"github.com/meshctl/meshctl/pkg/control/controlpb"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// breakDown is a child in which something goes wrong as soon as it has orders:
+// what, is in the URL that it is to ping.
+func breakDown() {
+	conn, err := chores.Inherited()
+	if err != nil {
+		panic(err)
+	}
+	cc, err := grpc.NewClient("passthrough:///server", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return conn, nil }))
+	if err != nil {
+		panic(err)
+	}
+	orders, err := controlpb.NewChoresClient(cc).Orders(context.Background(), &controlpb.OrdersRequest{})
+	if err != nil {
+		panic(err)
+	}
+	for {
+		o, err := orders.Recv()
+		switch url := o.GetPing().GetUrl(); {
+		case err != nil:
+			os.Exit(0) // the server is gone
+		case strings.HasSuffix(url, "/panic"):
+			panic(fmt.Sprintf("asking for %s", url))
+		case strings.HasSuffix(url, "/hog"):
+			var all [][]byte
+			for n := 1; len(all) < n; n++ {
+				b := make([]byte, 1<<20)
+				for i := range b {
+					b[i] = 1
+				}
+				all = append(all, b)
+			}
+		}
+	}
+}
+
+// TestWhatBreaksInTheChildIsTheChild goes on changing state and issuing
+// certificates while the child breaks down again and again.
+func TestWhatBreaksInTheChildIsTheChild(t *testing.T) {
+	for _, c := range []struct{ what, want string }{
+		{"panic", "panic: asking for [redacted]"},
+		{"hog", "out of memory"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			url := mesh.Secret("https://watch.s3cret.example/" + c.what)
+			logs := new(logBuffer)
+			r, err := start(testConfig(filepath.Join(t.TempDir(), "data")), logs, givePassphrase, func(s *Server) {
+				s.PingURL = func(context.Context) (mesh.Secret, error) { return url, nil }
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := r.stop(); err != nil {
+					t.Error(err)
+				}
+			}()
+			var aux *admin.AuxStatus
+			eventually(t, "the child broke down twice", func() bool {
+				r.node(t, mesh.RoleCore) // fails the test if it cannot be made
+				aux = call(t, admin.ServerStatusGet, r.local(t), admin.None{}).Aux
+				return aux.Restarts >= 2
+			})
+			if !strings.Contains(aux.LastEnd, c.want) || !aux.Ping.Here || aux.Ping.Leader != r.keys.Server {
+				t.Errorf("%+v, want %q", aux, c.want)
+			}
+			if strings.Contains(logs.String(), "s3cret") {
+				t.Errorf("the URL is in the log:\n%s", logs)
+			}
+		})
+	}
+}
