@@ -119,7 +119,7 @@ func tryTCP(at netip.Addr, port uint16) error {
 // where an answer may have been lost.
 func scanUDP(at netip.Addr) (silent []uint16, err error) {
 	silent = everyPort()
-	for round := 0; round < 100; round++ {
+	for round := range 100 {
 		before := len(silent)
 		if silent, err = silentUDP(at, silent); err != nil {
 			return nil, err
