@@ -1,11 +1,14 @@
 package mgmt
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/meshctl/meshctl/pkg/ca"
 	"github.com/meshctl/meshctl/pkg/gossip"
@@ -56,7 +59,11 @@ func (s *Server) form(ctx context.Context, f *folder, ports *listeners) (*keys, 
 	if x.secret, err = s.secret(ctx); err != nil {
 		return nil, err
 	}
-	door := &formingDoor{former: x, ln: ports.mesh}
+	m, err := newMetrics(cmp.Or(s.Registry, prometheus.NewRegistry()))
+	if err != nil {
+		return nil, fmt.Errorf("mgmt: register metrics: %w", err)
+	}
+	door := &formingDoor{former: x, ln: ports.mesh, metrics: m}
 	x.gossip = newGossip(s.Config, func(context.Context) []string { return gossipPeers(s.Config.Peers) }, x.log)
 	x.gossip.Keys = [][]byte{bootstrapGossipKey(x.secret)}
 	x.tell()

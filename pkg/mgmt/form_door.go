@@ -13,7 +13,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -28,8 +27,9 @@ import (
 // Promise, to whoever proves the bootstrap secret, and nothing else.
 type formingDoor struct {
 	controlpb.UnimplementedClusterServer
-	former *former
-	ln     net.Listener
+	former  *former
+	ln      net.Listener
+	metrics *metrics
 }
 
 func (d *formingDoor) run(ctx context.Context) error {
@@ -37,13 +37,15 @@ func (d *formingDoor) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	m := d.metrics
 	v := newConveyor()
 	p := &port{
 		door: doorMesh, tls: &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{identity.ProtoGRPC}, Certificates: []tls.Certificate{cert}, SessionTicketsDisabled: true},
-		gate: newGate(d.former.srv.Config.Rates, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "turned"}, []string{"why"})),
-		out:  v, log: d.former.log,
+		gate: newGate(d.former.srv.Config.Rates, m.turned),
+		out:  v, metrics: m, log: d.former.log,
 	}
-	g := grpc.NewServer(grpc.Creds(handshaken{}), grpc.MaxRecvMsgSize(strangerBytes), grpc.MaxHeaderListSize(maxHeaders), grpc.ConnectionTimeout(handshakeTime))
+	guard := &guard{access: newAccess(false, false), metrics: m, log: d.former.log}
+	g := grpc.NewServer(grpc.Creds(handshaken{}), grpc.UnaryInterceptor(guard.bare), grpc.MaxRecvMsgSize(strangerBytes), grpc.MaxHeaderListSize(maxHeaders), grpc.ConnectionTimeout(handshakeTime))
 	controlpb.RegisterClusterServer(g, d)
 	kept := &keptListener{Listener: d.ln}
 	err = together(ctx,

@@ -29,7 +29,7 @@ type guard struct {
 	access  access
 	revoked func(identity.Peer) error
 	// admin returns the administrator's record of now.
-	admin   func(context.Context, mesh.AdminID) (mesh.Administrator, error)
+	admin func(context.Context, mesh.AdminID) (mesh.Administrator, error)
 	// renew says whether the caller should replace its certificate soon.
 	renew   func(identity.Peer) bool
 	metrics *metrics
@@ -125,6 +125,13 @@ func (g *guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 			g.log.Debug("header not sent", "method", info.FullMethod, "err", err)
 		}
 	}
+	return h(ctx, req)
+}
+
+// bare stands before the calls of a server that has no mesh yet: nobody has an
+// identity that the table could be asked about.
+func (g *guard) bare(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (resp any, err error) {
+	defer g.finish(info.FullMethod, &err)
 	return h(ctx, req)
 }
 

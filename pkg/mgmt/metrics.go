@@ -1,6 +1,8 @@
 package mgmt
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 
@@ -16,23 +18,30 @@ type metrics struct {
 	tokens *prometheus.CounterVec
 }
 
+// newMetrics registers them, or takes those that are registered: what was
+// counted before there was a mesh goes on.
 func newMetrics(r prometheus.Registerer) (*metrics, error) {
-	m := &metrics{
-		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "meshctl_mgmt_calls_total", Help: "Calls ended, by method and gRPC code."}, []string{"method", "code"}),
-		turned: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "meshctl_mgmt_connections_refused_total", Help: "Connections refused, by reason."}, []string{"reason"}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "meshctl_mgmt_panics_total", Help: "Calls that ended in a panic."}),
-		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "meshctl_mgmt_enrollments_total", Help: "Enrollments, by outcome."}, []string{"outcome"}),
+	var m metrics
+	counter := func(name, help string, label ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, label)
 	}
-	for _, c := range []prometheus.Collector{m.calls, m.turned, m.panics, m.tokens} {
-		if err := r.Register(c); err != nil {
-			return nil, err
-		}
+	return &m, errors.Join(
+		keep(r, &m.calls, counter("meshctl_mgmt_calls_total", "Calls ended, by method and gRPC code.", "method", "code")),
+		keep(r, &m.turned, counter("meshctl_mgmt_connections_refused_total", "Connections refused, by reason.", "reason")),
+		keep(r, &m.panics, prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "meshctl_mgmt_panics_total", Help: "Calls and handshakes that ended in a panic."})),
+		keep(r, &m.tokens, counter("meshctl_mgmt_enrollments_total", "Enrollments, by outcome.", "outcome")),
+	)
+}
+
+// keep sets to to c, or to what is registered in its place.
+func keep[C prometheus.Collector](r prometheus.Registerer, to *C, c C) error {
+	*to = c
+	err := r.Register(c)
+	if have, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		*to, err = have.ExistingCollector.(C), nil // the same name and labels are the same type
 	}
-	return m, nil
+	return err
 }
 
 func (m *metrics) called(t access, method string, code codes.Code) {

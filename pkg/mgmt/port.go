@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -25,12 +26,13 @@ const (
 // port accepts TLS connections at one door, finds out who is there, and hands
 // the connection to the gRPC server.
 type port struct {
-	door door
-	tls  *tls.Config
-	gate *gate
-	revs *identity.Revocations // connections of whoever is revoked are cut
-	out  *conveyor
-	log  *slog.Logger
+	door    door
+	tls     *tls.Config
+	gate    *gate
+	revs    *identity.Revocations // connections of whoever is revoked are cut
+	out     *conveyor
+	metrics *metrics
+	log     *slog.Logger
 }
 
 // serve accepts until ctx ends. It closes ln. Connections that were handed over
@@ -61,6 +63,7 @@ func (p *port) serve(ctx context.Context, ln net.Listener) error {
 
 // identify does the handshake and hands the connection over.
 func (p *port) identify(ctx context.Context, conn net.Conn, from netip.AddrPort, leave *passage) {
+	defer p.caught(conn, leave)
 	bounded := &budgetConn{Conn: conn, left: strangerBytes}
 	t := tls.Server(bounded, p.tls)
 	hctx, cancel := context.WithTimeout(ctx, handshakeTime)
@@ -82,6 +85,19 @@ func (p *port) identify(ctx context.Context, conn net.Conn, from netip.AddrPort,
 		return
 	}
 	p.handOver(t, bounded, who, leave)
+}
+
+// caught ends one connection whose handshake panics, and nothing else.
+func (p *port) caught(conn net.Conn, leave *passage) {
+	r := recover()
+	if r == nil {
+		return
+	}
+	p.metrics.panics.Inc()
+	p.log.Error("handshake panicked", "unit", p.door, "err", fmt.Sprint(r), "stack", string(debug.Stack()))
+	conn.Close()
+	leave.shaken()
+	leave.closed()
 }
 
 func (p *port) handOver(t *tls.Conn, raw *budgetConn, who caller, leave *passage) {

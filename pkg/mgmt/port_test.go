@@ -45,8 +45,8 @@ func newPortRig(t *testing.T, rates Rates) *portRig {
 		tls:  server.ServerTLS(identity.Policy{Revocations: revs, Accept: identity.MgmtPort().Accept, Anonymous: true}, identity.ProtoGRPC),
 		gate: newGate(rates, met.turned),
 		revs: revs,
-		out:  r.out,
-		log:  slog.New(slog.DiscardHandler),
+		out:  r.out, metrics: met,
+		log: slog.New(slog.DiscardHandler),
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -129,7 +129,7 @@ func (r *runtime) runNodes(ctx context.Context, ready func()) error { return r.n
 func (r *runtime) runPorts(ctx context.Context, ready func()) error {
 	gate := newGate(r.srv.Config.Rates, r.metrics.turned)
 	serve := func(d door, ln net.Listener) func(context.Context) error {
-		p := &port{door: d, tls: r.self.node.ServerTLS(r.policy(d), identity.ProtoGRPC), gate: gate, revs: r.revs, out: r.conveyor, log: r.log}
+		p := &port{door: d, tls: r.self.node.ServerTLS(r.policy(d), identity.ProtoGRPC), gate: gate, revs: r.revs, out: r.conveyor, metrics: r.metrics, log: r.log}
 		return func(ctx context.Context) error { return p.serve(ctx, ln) }
 	}
 	doors := []func(context.Context) error{serve(doorMesh, r.ports.mesh)}
