@@ -8,11 +8,13 @@ import (
 
 // tick sends a ping when one is due, and returns errSilent when two were
 // missed: the second gets a third of the interval to be answered, so that a
-// dead stream is known after at most two intervals and a third. Call it at
-// least three times per interval.
+// dead stream is known after at most two intervals and a third. Call it three
+// times per interval. Ticks come a little late and then a little early: what is
+// due by the next half of a tick is due now, or it would wait for a whole one.
 func (s *session) tick(now time.Time) error {
 	every := s.home.pingEvery()
-	if s.pinged-s.ponged >= missedPings && now.Sub(s.pingedAt) >= every/3 {
+	past, early := now.Sub(s.pingedAt), every/6
+	if s.pinged-s.ponged >= missedPings && past >= every/3-early {
 		return errSilent
 	}
 	if s.told != "" && s.told != s.home.serial() {
@@ -20,7 +22,7 @@ func (s *session) tick(now time.Time) error {
 			return err
 		}
 	}
-	if now.Sub(s.pingedAt) < every {
+	if past < every-early {
 		return nil
 	}
 	if !s.welcomed {
