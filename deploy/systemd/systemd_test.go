@@ -81,6 +81,27 @@ func TestExposureIsWhatTheDocumentsSay(t *testing.T) {
 	}
 }
 
+// TestTheChildsLimitsMayBeSet looks that what a management server sets its
+// child's limits with is in none of the groups that its unit denies.
+func TestTheChildsLimitsMayBeSet(t *testing.T) {
+	text, err := Unit("mgmt", packaged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\nSystemCallFilter=~")
+	denied, _, _ := strings.Cut(rest, "\n")
+	if !strings.Contains(string(text), "\nKillMode=mixed\n") || denied == "" {
+		t.Errorf("denied: %q", denied)
+	}
+	out, err := analyze(t, append([]string{"syscall-filter"}, strings.Fields(denied)...)...)
+	if err != nil || !strings.Contains(out, "setrlimit") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if strings.Contains(out, "prlimit64") {
+		t.Error("the unit denies prlimit64")
+	}
+}
+
 func unitWith(t *testing.T, role, binary string) string {
 	t.Helper()
 	text, err := Unit(role, binary)

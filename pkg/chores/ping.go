@@ -22,7 +22,7 @@ const (
 	maxRedirects = 3
 	maxAnswer    = 16 << 10 // bytes, of the head and of the body each
 	maxURL       = 2 << 10
-	retryFirst   = time.Second // after a failure, then later each time, up to the interval
+	retryFirst   = time.Second // after a failure at the earliest; later each time, up to the interval
 )
 
 // Ping is the dead-man ping: a URL that somebody else's watch expects to be

@@ -161,7 +161,7 @@ func (p *pinger) stop() {
 }
 
 func (p *pinger) run(ctx context.Context, url string, every time.Duration) {
-	retry := control.Backoff{Min: retryFirst, Max: every}
+	retry := control.Backoff{Min: 2 * retryFirst, Max: every}
 	for {
 		if wait(ctx, time.Until(p.next)); ctx.Err() != nil {
 			return
@@ -172,7 +172,7 @@ func (p *pinger) run(ctx context.Context, url string, every time.Duration) {
 			retry.Reset()
 			p.next = begun.Add(every)
 		} else {
-			p.next = time.Now().Add(retry.Next())
+			p.next = time.Now().Add(max(retryFirst, retry.Next()))
 		}
 		select {
 		case p.tell <- out:
