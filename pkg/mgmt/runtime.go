@@ -97,8 +97,8 @@ func (r *runtime) units(ready func()) []supervise.Unit {
 		{Name: "nodes", Run: r.runNodes},
 		{Name: "ports", Run: r.runPorts},
 		{Name: "socket", Run: r.runSocket},
-		{Name: "chores", Run: supervise.Always(r.foreman.Run)},
 		{Name: "serving", Run: func(ctx context.Context, up func()) error { return r.serve(ctx, func() { up(); ready() }) }},
+		{Name: "chores", Run: supervise.Always(r.foreman.Run)},
 	}
 	if r.ports.metrics == nil {
 		return units
