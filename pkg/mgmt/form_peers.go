@@ -61,7 +61,7 @@ func (x *former) missing(ctx context.Context, all []gossip.Seen, want int) strin
 		lines = append(lines, "waiting for "+strings.Join(away, ", "))
 	}
 	for _, a := range x.gossip.Foreign() {
-		lines = append(lines, fmt.Sprintf("a server at %s has another bootstrap secret", a))
+		lines = append(lines, fmt.Sprintf("a server at %s has another bootstrap secret, or is in a mesh already", a))
 	}
 	return strings.Join(lines, "; ")
 }
