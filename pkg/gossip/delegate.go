@@ -57,12 +57,17 @@ func (g *Gossip) note(n *memberlist.Node, there bool) {
 // errForeign keeps a server out that is not configured.
 var errForeign = errors.New("gossip: it is not a configured peer")
 
+var errLong = errors.New("gossip: its facts are too long")
+
 // NotifyAlive implements memberlist.AliveDelegate.
 func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	d.g.mu.Lock()
 	defer d.g.mu.Unlock()
 	if a := addrOf(n); a != d.g.Listen && !d.g.allowed[a] {
 		return errForeign
+	}
+	if len(n.Meta) > maxFacts { // memberlist bounds what it sends, not what it reads
+		return errLong
 	}
 	return nil
 }

@@ -194,8 +194,7 @@ func (g *Gossip) Members() []Seen {
 	}
 	var out []Seen
 	for name, n := range g.there {
-		var f Facts
-		if json.Unmarshal(n.meta, &f) == nil && string(f.Server) == name {
+		if f, err := parseFacts(n.meta); err == nil && string(f.Server) == name {
 			out = append(out, Seen{f, n.addr})
 		}
 	}

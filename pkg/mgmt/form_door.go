@@ -3,6 +3,7 @@ package mgmt
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -97,13 +98,9 @@ func (x *former) give(req *controlpb.PromiseRequest) error {
 		return fmt.Errorf("the clocks are %v apart: %s here, %s at %q: set both right", off.Round(time.Second),
 			now.UTC().Format(time.RFC3339), theirs.UTC().Format(time.RFC3339), mesh.Quotable(req.GetFounderName()))
 	}
-	id, err := mesh.ParseID(req.GetMeshId())
-	founder, err2 := mesh.ParseServerID(req.GetFounder())
-	if err := errors.Join(err, err2); err != nil || len(req.GetRootHash()) != 32 || len(req.GetAddresses()) == 0 || len(req.GetAddresses()) > maxAddresses {
-		return errors.New("the question is not readable")
-	}
-	want := promise{
-		Founder: founder, Name: req.GetFounderName(), Mesh: id, RootHash: req.GetRootHash(), Addresses: req.GetAddresses(), At: now.UTC(),
+	want, err := promiseOf(req, now)
+	if err != nil {
+		return err
 	}
 	<-x.turn
 	defer func() { x.turn <- struct{}{} }()
@@ -118,8 +115,21 @@ func (x *former) give(req *controlpb.PromiseRequest) error {
 	if err := x.save("promised"); err != nil {
 		return err
 	}
-	x.log.Info("founding promised", "mesh", id, "name", want.Name)
+	x.log.Info("founding promised", "mesh", want.Mesh, "name", want.Name)
 	return nil
+}
+
+// promiseOf is what another server asks for.
+func promiseOf(req *controlpb.PromiseRequest, now time.Time) (promise, error) {
+	id, err := mesh.ParseID(req.GetMeshId())
+	founder, err2 := mesh.ParseServerID(req.GetFounder())
+	err = errors.Join(err, err2, mesh.CheckName(req.GetFounderName()), checkTold(req.GetAddresses()...))
+	if err != nil || len(req.GetRootHash()) != sha256.Size {
+		return promise{}, errors.New("the question is not readable")
+	}
+	return promise{
+		Founder: founder, Name: req.GetFounderName(), Mesh: id, RootHash: req.GetRootHash(), Addresses: req.GetAddresses(), At: now.UTC(),
+	}, nil
 }
 
 // throwaway makes a certificate that says nothing: the proofs are over its

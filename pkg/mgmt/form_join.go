@@ -81,33 +81,40 @@ func (x *former) ask1(ctx context.Context, addresses []string, who string, ask f
 	return nil, err
 }
 
-// accept checks and stores what was handed over.
-func (x *former) accept(h *controlpb.Handover, begun bool) (*keys, error) {
-	bad := func(why string) (*keys, error) {
-		return nil, setupf("", "join: what was handed over is not usable: %s", why)
-	}
+// unusable says what is wrong with what was handed over, "" when nothing is.
+func (x *former) unusable(h *controlpb.Handover) string {
 	root, err := ca.ParseCert(h.GetRoot())
 	if err != nil {
-		return bad("root")
+		return "root"
 	}
 	p := x.state.Promise
 	if sum := sha256.Sum256(root.Raw); string(sum[:]) != string(p.RootHash) || mesh.ID(h.GetMeshId()) != p.Mesh {
-		return bad("it is of another mesh than was promised")
+		return "it is of another mesh than was promised"
 	}
 	cert, err := ca.ParseCert(h.GetIntermediate())
 	if err != nil || cert.CheckSignatureFrom(root) != nil || identity.KeyHash(cert.PublicKey) != identity.KeyHash(x.key.Public()) {
-		return bad("intermediate")
+		return "intermediate"
 	}
 	if _, err := ca.ParseEtcdCA(mesh.Secret(h.GetEtcdCa())); err != nil || len(h.GetDataKey()) != 32 || h.GetCluster() == "" {
-		return bad("keys")
+		return "keys"
+	}
+	return ""
+}
+
+// accept checks and stores what was handed over.
+func (x *former) accept(h *controlpb.Handover, begun bool) (*keys, error) {
+	why := x.unusable(h)
+	if why == "" && h.GetResume() && !begun {
+		why = "its etcd has no data here"
+	}
+	if why != "" {
+		return nil, setupf("", "join: what was handed over is not usable: %s", why)
 	}
 	if !h.GetResume() {
 		// Nobody counts on what etcd has here: it never had a vote.
 		if err := errors.Join(os.RemoveAll(x.folder.path(dirEtcd)), os.RemoveAll(x.folder.path(etcdMarker))); err != nil {
 			return nil, setup(err)
 		}
-	} else if !begun {
-		return bad("its etcd has no data here")
 	}
 	// A server that has a vote has its keys too, perhaps two of them.
 	if has, err := x.folder.has(fileDataKey); err != nil || !has || !h.GetResume() {
@@ -115,7 +122,7 @@ func (x *former) accept(h *controlpb.Handover, begun bool) (*keys, error) {
 			return nil, err
 		}
 	}
-	err = x.writeKeys(map[string][]byte{
+	err := x.writeKeys(map[string][]byte{
 		fileEtcdCA: []byte(h.GetEtcdCa()), fileRootSealed: h.GetRootSealed(), fileRootCert: h.GetRoot(),
 		fileIntermediate: h.GetIntermediate(),
 	})

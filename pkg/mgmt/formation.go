@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/ca"
@@ -138,18 +139,35 @@ func serverOf(j *controlpb.Joiner, now time.Time) (mesh.Server, crypto.PublicKey
 		err = errors.New("no readable key")
 	}
 	_, err2 := mesh.ParseServerID(string(s.ID))
-	var err3 error
-	if len(s.Addresses) == 0 || len(s.Addresses) > maxAddresses {
-		err3 = errors.New("no usable number of addresses")
-	}
-	for _, a := range append([]string{s.Gossip}, s.Addresses...) {
-		err3 = errors.Join(err3, checkDial(a))
-	}
-	if err := errors.Join(err, err2, err3, mesh.CheckName(s.Name), checkPeerURL(s.Peer)); err != nil {
+	peer := strings.TrimPrefix(s.Peer, "https://") // it becomes part of a list of etcd's
+	if err := errors.Join(err, err2, checkTold(s.Addresses...), checkTold(s.Gossip, peer), mesh.CheckName(s.Name), checkPeerURL(s.Peer)); err != nil {
 		return s, nil, fmt.Errorf("mgmt: what the server says of itself: %w: %w", err, mesh.ErrInvalid)
 	}
 	return s, key, nil
 }
+
+// checkTold accepts addresses that another server tells of: they are dialled,
+// stored, and shown to people.
+func checkTold(addresses ...string) error {
+	if len(addresses) == 0 || len(addresses) > maxAddresses {
+		return errors.New("no usable number of addresses")
+	}
+	for _, a := range addresses {
+		odd := func(r rune) bool {
+			return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(".-_:[]", r))
+		}
+		if len(a) > maxAddress || strings.ContainsFunc(a, odd) {
+			return errors.New("an address is no host:port")
+		}
+		if err := checkDial(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxAddress is how long one may be: a name of DNS, and a port.
+const maxAddress = 253 + len(":65535")
 
 // maxAddresses is how many addresses one server may have.
 const maxAddresses = 8
