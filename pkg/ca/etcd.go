@@ -1,6 +1,7 @@
 package ca
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,14 +15,19 @@ import (
 )
 
 const (
-	etcdLife     = 20 * year
-	etcdLeafLife = 2 * year // made anew at each start
+	etcdLife = 20 * year
+	// DefaultEtcdLife is how long what etcd's CA issues lives: it is made anew at
+	// each start, and before its end.
+	DefaultEtcdLife = 2 * year
 )
 
 // EtcdCA is etcd's own CA. It stands outside the mesh root because etcd takes a
 // certificate's common name for a user, and because each server must be able to
 // make its own certificates at start, before etcd or the mesh CA run.
 type EtcdCA struct {
+	// Life is that of what it issues; 0: DefaultEtcdLife. It never outlives the CA.
+	Life time.Duration
+
 	cert *x509.Certificate
 	key  crypto.Signer
 }
@@ -110,7 +116,7 @@ func (c *EtcdCA) Issue(use EtcdUse, cn string, hosts []string, now time.Time) (E
 		SerialNumber:          newSerial(),
 		Subject:               pkix.Name{CommonName: cn},
 		NotBefore:             now.Add(-mesh.Backdate),
-		NotAfter:              earlier(now.Add(etcdLeafLife), c.cert.NotAfter),
+		NotAfter:              earlier(now.Add(cmp.Or(c.Life, DefaultEtcdLife)), c.cert.NotAfter),
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		BasicConstraintsValid: true,
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshctl/meshctl/pkg/ca"
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
@@ -40,6 +41,7 @@ type Etcd struct {
 	Quota        int64         `key:"quota" help:"bytes etcd's database may take before writes are refused"`
 	Heartbeat    time.Duration `key:"heartbeat" help:"interval of the leader's heartbeats; 100ms across sites"`
 	Election     time.Duration `key:"election" help:"silence after which a new leader is elected; 1s across sites"`
+	CertLife     time.Duration `key:"cert-life" help:"life of the certificates that etcd's members know each other by; each server renews its own"`
 }
 
 // Ping is the dead-man ping: a watch elsewhere raises the alarm when it stays
@@ -89,6 +91,7 @@ func DefaultConfig() Config {
 			Quota:        2 << 30,
 			Heartbeat:    50 * time.Millisecond,
 			Election:     500 * time.Millisecond,
+			CertLife:     ca.DefaultEtcdLife,
 		},
 		Founding: Founding{
 			NodeCertLife:  time.Duration(def.CertLife.Node),

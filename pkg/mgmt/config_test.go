@@ -43,6 +43,7 @@ func TestEveryFaultOfAConfigurationIsNamedAtOnce(t *testing.T) {
 		"etcd.quota":                 func(c *Config) { c.Etcd.Quota = 1 },
 		"etcd.heartbeat":             func(c *Config) { c.Etcd.Heartbeat = 0 },
 		"etcd.election":              func(c *Config) { c.Etcd.Election = time.Minute },
+		"etcd.cert-life":             func(c *Config) { c.Etcd.CertLife = time.Second },
 		"founding.allowed-addresses": func(c *Config) { c.Founding.AllowedAddresses = []string{"10.0.0.0"} },
 		"founding.entry-addresses":   func(c *Config) { c.Founding.EntryAddresses = []string{"x"} },
 		"certLife.node":              func(c *Config) { c.Founding.NodeCertLife = time.Second },

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"syscall"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/admin"
-	"github.com/meshctl/meshctl/pkg/ca"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store/embedded"
 )
@@ -19,17 +17,19 @@ import (
 // etcdPart is the etcd member of this server.
 type etcdPart struct {
 	member *embedded.Member
-	ends   time.Time // of the certificates made at this start
+	*etcdKeeper
 }
 
 // newEtcdPart makes etcd's certificates anew: a server that was off for long
 // starts without anybody's help.
-func newEtcdPart(c Config, f *folder, k *keys, log *slog.Logger, now time.Time) (*etcdPart, error) {
-	material, ends, err := etcdMaterial(k.etcd, c.Etcd, now)
+func newEtcdPart(c Config, f *folder, k *keys, log *slog.Logger, now func() time.Time) (*etcdPart, error) {
+	k.etcd.Life = c.Etcd.CertLife
+	keeper := &etcdKeeper{authority: k.etcd, conf: c.Etcd, log: log.With("unit", "etcd"), now: now}
+	material, err := keeper.make()
 	if err != nil {
 		return nil, err
 	}
-	return &etcdPart{ends: ends, member: &embedded.Member{
+	return &etcdPart{etcdKeeper: keeper, member: &embedded.Member{
 		Dir:       f.path(dirEtcd),
 		TLSDir:    f.path(dirEtcdTLS),
 		Name:      string(k.Server),
@@ -42,39 +42,8 @@ func newEtcdPart(c Config, f *folder, k *keys, log *slog.Logger, now time.Time) 
 		Quota:     c.Etcd.Quota,
 		Heartbeat: c.Etcd.Heartbeat,
 		Election:  c.Etcd.Election,
-		Log:       log.With("unit", "etcd"),
+		Log:       keeper.log,
 	}}, nil
-}
-
-func etcdMaterial(authority *ca.EtcdCA, c Etcd, now time.Time) (embedded.Material, time.Time, error) {
-	m := embedded.Material{CA: ca.MarshalCert(authority.Cert())}
-	peer, _, err := net.SplitHostPort(c.PeerListen)
-	client, _, err2 := net.SplitHostPort(c.ClientListen) // another address of loopback, perhaps
-	if err := errors.Join(err, err2); err != nil {
-		return m, time.Time{}, err
-	}
-	var ends time.Time
-	for _, x := range []struct {
-		use   ca.EtcdUse
-		name  string
-		hosts []string
-		to    *embedded.Pair
-	}{
-		{ca.EtcdServer, embedded.ServerName, []string{"127.0.0.1", "::1", "localhost", client}, &m.Server},
-		{ca.EtcdPeer, embedded.PeerName, []string{peer}, &m.Peer},
-		{ca.EtcdClient, embedded.ClientName, nil, &m.Client},
-	} {
-		pair, err := authority.Issue(x.use, x.name, x.hosts, now)
-		if err != nil {
-			return m, time.Time{}, err
-		}
-		leaf, err := ca.ParseCert(pair.Cert)
-		if err != nil {
-			return m, time.Time{}, err
-		}
-		*x.to, ends = embedded.Pair{Cert: pair.Cert, Key: pair.Key}, leaf.NotAfter
-	}
-	return m, ends, nil
 }
 
 // errGone stops a server that is no longer one of the mesh's.
@@ -103,7 +72,9 @@ func (e *etcdPart) vote(ctx context.Context) error {
 // the next try, but for a port in use.
 func (e *etcdPart) run(ctx context.Context, ready func()) error {
 	up := false
-	err := e.member.Run(ctx, func() { up = true; ready() })
+	err := together(ctx,
+		func(ctx context.Context) error { return e.member.Run(ctx, func() { up = true; ready() }) },
+		func(ctx context.Context) error { return e.keep(ctx, e.member.Renew) })
 	switch {
 	case errors.Is(err, embedded.ErrRemoved):
 		return errGone

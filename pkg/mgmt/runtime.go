@@ -66,7 +66,7 @@ func newRuntime(s *Server, f *folder, k *keys, ports *listeners) (*runtime, erro
 	if r.metrics, err = newMetrics(r.registry); err != nil {
 		return nil, fmt.Errorf("mgmt: register metrics: %w", err)
 	}
-	r.etcd, err = newEtcdPart(s.Config, f, k, s.Log, r.now())
+	r.etcd, err = newEtcdPart(s.Config, f, k, s.Log, r.now)
 	r.cluster = newCluster(r)
 	return r, err
 }

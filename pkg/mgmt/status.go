@@ -82,7 +82,7 @@ func (r *runtime) certificates() []admin.CertEnd {
 		{What: certNode, Ends: r.self.node.Leaf().NotAfter},
 		{What: "intermediate", Ends: r.keys.intermediate.NotAfter},
 		{What: "root", Ends: r.keys.root.NotAfter},
-		{What: "etcd", Ends: r.etcd.ends},
+		{What: "etcd", Ends: *r.etcd.ends.Load()},
 		{What: "etcd CA", Ends: r.keys.etcd.Cert().NotAfter},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshctl/meshctl/pkg/ca"
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
@@ -88,6 +89,9 @@ func (c Config) listeners(f *faults) {
 	}
 }
 
+// minEtcdLife is for tests, in which years are to pass in seconds.
+const minEtcdLife = 5 * time.Second
+
 func (e Etcd) validate(f *faults) {
 	client, err := netip.ParseAddrPort(e.ClientListen)
 	f.add(err == nil && client.Addr().IsLoopback(), "etcd.client-listen %q: want a loopback address and port", mesh.Quotable(e.ClientListen))
@@ -96,6 +100,7 @@ func (e Etcd) validate(f *faults) {
 	f.add(e.Quota >= 64<<20 && e.Quota <= 8<<30, "etcd.quota %d: want 67108864 (64 MiB) to 8589934592 (8 GiB)", e.Quota)
 	f.add(e.Heartbeat >= 10*time.Millisecond && e.Heartbeat <= time.Second, "etcd.heartbeat %v: want 10ms to 1s", e.Heartbeat)
 	f.add(e.Election >= 5*e.Heartbeat && e.Election <= 50*time.Second, "etcd.election %v: want at least 5 heartbeats and at most 50s", e.Election)
+	f.add(e.CertLife >= minEtcdLife && e.CertLife <= ca.DefaultEtcdLife, "etcd.cert-life %v: want %v to %v", e.CertLife, minEtcdLife, ca.DefaultEtcdLife)
 }
 
 func (x Founding) validate(f *faults) {

@@ -144,7 +144,10 @@ func (m *Member) prepare() error {
 			return mesh.WithHint(fmt.Errorf("folder %s: mode %v lets others in: %w", dir, info.Mode().Perm(), mesh.ErrInvalid), "chmod 700 "+dir)
 		}
 	}
-	return m.writeTLS(m.TLS)
+	m.mu.Lock()
+	t := m.TLS
+	m.mu.Unlock()
+	return m.writeTLS(t)
 }
 
 func (m *Member) readMarker() (*marker, error) {
