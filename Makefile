@@ -71,7 +71,7 @@ fuzz: ## run each fuzz target for FUZZTIME (default 20s)
 	@for pkg in $$(go list ./...); do \
 	  for f in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 	    echo "== $$pkg $$f"; \
-	    out=$$(go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg 2>&1) && { echo "$$out" | tail -1; continue; }; \
+	    out=$$(go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 50x $$pkg 2>&1) && { echo "$$out" | tail -1; continue; }; \
 	    echo "$$out"; \
 	    echo "$$out" | grep -qx '    context deadline exceeded' && ! echo "$$out" | grep -q 'Failing input written' || exit 1; \
 	  done; done
