@@ -58,10 +58,7 @@ func newAdminMgmt(a *adminCLI) *cobra.Command {
 	return group("mgmt", "Management servers",
 		newList(a, n, admin.MgmtList, 0, plain),
 		newMgmtAdd(a, n),
-		newDeed(a, n, deed{
-			use: "remove", short: "Take a management server out of the mesh for good", done: "removed",
-			danger: "It decides nothing any more and cannot come back under its id.",
-		}, admin.MgmtRemove, func(ref string) admin.RevokeRequest { return admin.RevokeRequest{Ref: ref} }),
+		newMgmtRemove(a, n),
 		newMoveLeader(a, n),
 	)
 }
