@@ -37,8 +37,8 @@ type Traffic struct {
 type Measured struct {
 	New, FailedNew int
 	Held, LostOpen int
-	// Stall is the longest wait of a held connection for its byte, SlowestNew
-	// that of a new one to be served.
+	// Stall is the longest wait of a held connection for its byte or its end,
+	// SlowestNew that of a new one to be served.
 	Stall, SlowestNew time.Duration
 	// Trouble is the time from the fault to the last failure; 0 without one.
 	Trouble time.Duration
@@ -220,9 +220,11 @@ func (r *Running) openOne(ctx context.Context, i int) {
 	}
 	r.note(err, func(m *Measured) {
 		m.New++
-		if m.SlowestNew = max(m.SlowestNew, time.Since(begin)); err != nil {
+		if err != nil {
 			m.FailedNew++
+			return
 		}
+		m.SlowestNew = max(m.SlowestNew, time.Since(begin))
 	})
 }
 
