@@ -82,6 +82,9 @@ func (p *PhoneHome) Run(ctx context.Context) error {
 	running := p.resume(ctx)
 	last := ""
 	for ctx.Err() == nil {
+		if !p.valid(ctx) {
+			break
+		}
 		var err error
 		last, err = p.round(ctx, last, running)
 		if ctx.Err() != nil {
@@ -94,6 +97,29 @@ func (p *PhoneHome) Run(ctx context.Context) error {
 		sleep(ctx, p.delay(err))
 	}
 	return nil
+}
+
+// validTick is how often a node whose certificate has ended looks whether it was
+// renewed, in memory.
+const validTick = time.Second
+
+// valid waits until the node has a certificate that has not ended: with another
+// no server would let it in. It is false when ctx ended.
+func (p *PhoneHome) valid(ctx context.Context) bool {
+	for waited := false; ctx.Err() == nil; waited = true {
+		end := p.Node.Leaf().NotAfter
+		if time.Now().Before(end) {
+			if waited {
+				p.Backoff.Reset()
+			}
+			return true
+		}
+		if !waited {
+			p.lost(fmt.Errorf("control: phone home: the certificate ended at %s, to be renewed first: %w", end.UTC().Format(time.RFC3339), mesh.ErrDenied))
+		}
+		sleep(ctx, validTick)
+	}
+	return false
 }
 
 func (p *PhoneHome) delay(err error) time.Duration {

@@ -33,6 +33,7 @@ type Renewer struct {
 const (
 	renewRetryMin = time.Minute
 	renewRetryMax = time.Hour
+	reachRetry    = 5 * time.Second
 	earlyMax      = time.Hour // whatever the server says
 )
 
@@ -49,11 +50,12 @@ func (r *Renewer) Failure() string {
 // operator may lift it.
 func (r *Renewer) Run(ctx context.Context) error {
 	wait := untilRenewal(r.Node, time.Now(), rand.Float64())
+	var said outcome
 	for failures := 0; r.pause(ctx, wait); {
-		err := r.renew(ctx)
+		answered, err := r.renew(ctx)
 		now := time.Now()
 		if err == nil {
-			failures = 0
+			failures, said = 0, outcome{}
 			r.succeeded()
 			wait = untilRenewal(r.Node, now, rand.Float64())
 			continue
@@ -62,10 +64,24 @@ func (r *Renewer) Run(ctx context.Context) error {
 			break
 		}
 		failures++
-		wait = retryRenewal(r.Node.Leaf().NotAfter, now, failures, rand.Float64())
-		r.failed(err, now, wait)
+		is := outcome{at: now, answered: answered, expired: !now.Before(r.Node.Leaf().NotAfter)}
+		wait = retryRenewal(r.Node.Leaf().NotAfter, now, failures, answered, rand.Float64())
+		if r.failed(err, is, said, wait) {
+			said = is
+		}
 	}
 	return nil
+}
+
+// outcome is how a try to renew failed.
+type outcome struct {
+	at                time.Time
+	answered, expired bool
+}
+
+// repeats says whether o was said already, less than a minute ago.
+func (o outcome) repeats(said outcome) bool {
+	return o.answered == said.answered && o.expired == said.expired && o.at.Sub(said.at) < renewRetryMin
 }
 
 // EarlyRenewal asks for a certificate to be replaced within a time, because it
@@ -112,16 +128,31 @@ func (r *Renewer) succeeded() {
 	r.Log.Info("certificate renewed", "ends", r.Node.Leaf().NotAfter)
 }
 
-func (r *Renewer) failed(err error, now time.Time, wait time.Duration) {
+// failed keeps and logs the reason, and returns whether it was said aloud: once
+// in a minute is enough for what is still so.
+func (r *Renewer) failed(err error, is, said outcome, wait time.Duration) bool {
 	text := err.Error()
 	r.failure.Store(&text)
-	expired := !now.Before(r.Node.Leaf().NotAfter)
-	if expired || errors.Is(err, mesh.ErrDenied) {
-		r.Log.Error("certificate not renewed", "err", err, "expired", expired, "delay", wait,
-			"hint", "if this lasts, join again with a new token: meshctl "+string(r.Node.Identity().Role)+" join --token …")
-		return
+	args := []any{"err", err, "delay", wait}
+	level := slog.LevelWarn
+	if is.expired || errors.Is(err, mesh.ErrDenied) {
+		level = slog.LevelError
+		args = append(args, "expired", is.expired, "hint", "if this lasts, join again with a new token: "+joinAgain(r.Node.Identity().Role))
 	}
-	r.Log.Warn("certificate not renewed", "err", err, "delay", wait)
+	aloud := !is.repeats(said)
+	if !aloud {
+		level = slog.LevelDebug
+	}
+	r.Log.Log(context.Background(), level, "certificate not renewed", args...)
+	return aloud
+}
+
+// joinAgain is what brings a node of the role back with a new token.
+func joinAgain(role mesh.Role) string {
+	if role == mesh.RoleEntry {
+		return "put it into token-file and restart the entry"
+	}
+	return "meshctl " + string(role) + " join --token-file FILE, then restart it"
 }
 
 // untilRenewal is the time until two thirds of the life have passed, and up to
@@ -136,53 +167,59 @@ func untilRenewal(n *identity.Node, now time.Time, spread float64) time.Duration
 
 // retryRenewal is the time to the next try after so many failures: doubling
 // from a minute to an hour, soon enough for several tries while the
-// certificate lasts, and after its end once a minute.
-func retryRenewal(end, now time.Time, failures int, spread float64) time.Duration {
+// certificate lasts, and after its end once a minute. A node without a
+// certificate serves nobody: as long as no server answers, it tries to reach one
+// every few seconds.
+func retryRenewal(end, now time.Time, failures int, answered bool, spread float64) time.Duration {
 	d := min(renewRetryMin<<min(failures-1, 10), renewRetryMax)
 	if left := end.Sub(now); left > 0 {
 		d = min(d, max(left/4, time.Second))
-	} else {
+	} else if answered {
 		d = renewRetryMin
+	} else {
+		d = reachRetry
 	}
 	return d + time.Duration(spread*float64(d)/2)
 }
 
 // renew asks each server in turn, with a key that stays the same until one
-// answers.
-func (r *Renewer) renew(ctx context.Context) error {
+// answers. It returns whether one did, with whatever.
+func (r *Renewer) renew(ctx context.Context) (answered bool, err error) {
 	pending, err := r.Folder.NewRequest()
 	if err != nil {
-		return fmt.Errorf("control: renew: %w", err)
+		return true, fmt.Errorf("control: renew: %w", err) // no matter of servers
 	}
 	var errs []error
 	for _, addr := range order(r.State.Addresses(), "") {
-		resp, err := r.ask(ctx, addr, pending.CSR())
+		resp, reached, err := r.ask(ctx, addr, pending.CSR())
+		answered = answered || reached
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		node, err := r.Folder.Commit(pending, resp.GetChain())
 		if err != nil {
-			return fmt.Errorf("control: renew: %s: the server's answer: %w", addr, err)
+			return true, fmt.Errorf("control: renew: %s: the server's answer: %w", addr, err)
 		}
 		r.Node.Replace(node)
-		return r.State.SetAddresses(resp.GetMgmtAddresses())
+		return true, r.State.SetAddresses(resp.GetMgmtAddresses())
 	}
-	return fmt.Errorf("control: renew: %w", errors.Join(errs...))
+	return answered, fmt.Errorf("control: renew: %w", errors.Join(errs...))
 }
 
-func (r *Renewer) ask(ctx context.Context, addr string, csr []byte) (*controlpb.RenewResponse, error) {
+// ask asks one server, and returns whether it was reached.
+func (r *Renewer) ask(ctx context.Context, addr string, csr []byte) (_ *controlpb.RenewResponse, reached bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
 	expect := mesh.Identity{Mesh: r.Node.Identity().Mesh, Role: mesh.RoleMgmt}
 	l, err := connect(ctx, r.Dial, addr, r.Node.ClientTLS(expect, r.Revocations, identity.ProtoGRPC), MaxMessage)
 	if err != nil {
-		return nil, err
+		return nil, errors.Is(err, mesh.ErrDenied), err
 	}
 	defer l.Close() // nothing follows that could be lost
 	resp, err := controlpb.NewRenewalClient(l).Renew(ctx, &controlpb.RenewRequest{Csr: csr})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", addr, l.explain(err))
+		return nil, true, fmt.Errorf("%s: %w", addr, l.explain(err))
 	}
-	return resp, nil
+	return resp, true, nil
 }

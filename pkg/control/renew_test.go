@@ -1,6 +1,7 @@
 package control
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -36,10 +37,11 @@ func TestRenewalRetries(t *testing.T) {
 		{"to an hour", 720 * time.Hour, 40, time.Hour, 90 * time.Minute},
 		{"the shortest lives get several tries", 20 * time.Second, 3, 5 * time.Second, 8 * time.Second},
 		{"after the end at most one a minute", -time.Hour, 50, time.Minute, 90 * time.Second},
+		{"after the end, with no server there, every few seconds", -time.Hour, 50, 5 * time.Second, 8 * time.Second},
 	}
 	for _, tt := range tests {
 		for _, spread := range []float64{0, 0.99} {
-			if d := retryRenewal(now.Add(tt.left), now, tt.failures, spread); d < tt.min || d > tt.max {
+			if d := retryRenewal(now.Add(tt.left), now, tt.failures, !strings.Contains(tt.name, "no server"), spread); d < tt.min || d > tt.max {
 				t.Errorf("%s: %v, want %v to %v", tt.name, d, tt.min, tt.max)
 			}
 		}

@@ -40,6 +40,7 @@ func dial(addr string, creds revocable) (*server, error) {
 		Logger:               zap.NewNop(),
 		DialOptions: []grpc.DialOption{
 			grpc.WithNoProxy(),
+			grpc.WithContextDialer(creds.dial),
 			grpc.WithTransportCredentials(creds.Clone()),
 			// A server that comes back is noticed within seconds.
 			grpc.WithConnectParams(grpc.ConnectParams{

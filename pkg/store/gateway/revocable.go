@@ -47,6 +47,15 @@ func (r revocable) lasts(now time.Time) (time.Duration, bool) {
 	return max(end.Sub(now), 0), true
 }
 
+// dial reaches a server, but not with a certificate that has ended: none would
+// answer, and gRPC would ask again every few seconds.
+func (r revocable) dial(ctx context.Context, addr string) (net.Conn, error) {
+	if left, ends := r.lasts(time.Now()); ends && left <= 0 {
+		return nil, fmt.Errorf("gateway: this node's certificate has ended: %w", mesh.ErrUnavailable)
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", addr)
+}
+
 func (r revocable) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	lasts, ends := r.lasts(time.Now()) // of the certificate now, or an older one than is shown
 	conn, info, err := r.TransportCredentials.ClientHandshake(ctx, authority, raw)
