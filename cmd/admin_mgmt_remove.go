@@ -43,7 +43,7 @@ any one of those may fail. It asks first; --yes answers.`,
 // whether any one of them may fail then.
 func withoutServer(all []admin.ServerLine, ref string) (text string, whole bool) {
 	left := slices.DeleteFunc(slices.Clone(all), func(l admin.ServerLine) bool {
-		return l.State == mesh.ServerRemoved || !l.Votes || l.Name == ref || string(l.ID) == ref
+		return l.State == mesh.ServerRemoved || !l.Votes || strings.EqualFold(l.Name, ref) || string(l.ID) == ref
 	})
 	var away []string
 	for _, l := range left {

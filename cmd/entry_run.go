@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,9 +22,9 @@ func newEntryRun() *cobra.Command {
 	return roleCommand("entry", &cobra.Command{
 		Use:   "run",
 		Short: "Accept clients and relay each to the core its route names",
-		Long: `Enrolls with the token in --token-file when this folder has no identity yet, then
-accepts clients. On SIGTERM it stops accepting and lets open connections finish,
-up to drain.limit.`,
+		Long: `Enrolls with the token in --token-file when this folder has no identity yet or its
+certificate has ended, then accepts clients. On SIGTERM it stops accepting and lets
+open connections finish, up to drain.limit.`,
 	})
 }
 
@@ -80,12 +81,34 @@ func (c *entryConfig) run(ctx context.Context, log *slog.Logger) error {
 		func(ctx context.Context) error { return supervise.Run(ctx, parts.log, units...) })
 }
 
-// identity loads the entry's identity, or enrolls at the first start.
+// identity loads the entry's identity, or enrolls at the first start and with a
+// new token after its certificate has ended.
 func (c *entryConfig) identity(ctx context.Context, files nodeFiles, log *slog.Logger) (*identity.Node, error) {
 	node, err := files.load(mesh.RoleEntry)
-	if !errors.Is(err, mesh.ErrNotFound) {
+	switch {
+	case err == nil && !time.Now().Before(node.Leaf().NotAfter):
+		return c.again(ctx, files, node, log), nil
+	case !errors.Is(err, mesh.ErrNotFound):
 		return node, err
 	}
+	return c.enroll(ctx, files, true, log)
+}
+
+// again enrolls an entry whose certificate has ended, if there is a token that is
+// good. Otherwise it stays what it was: it may still renew.
+func (c *entryConfig) again(ctx context.Context, files nodeFiles, was *identity.Node, log *slog.Logger) *identity.Node {
+	if cmp.Or(c.TokenFile, credential("token")) == "" {
+		return was
+	}
+	node, err := c.enroll(ctx, files, false, log)
+	if err != nil {
+		log.Warn("not enrolled anew", "err", err, "ends", was.Leaf().NotAfter)
+		return was
+	}
+	return node
+}
+
+func (c *entryConfig) enroll(ctx context.Context, files nodeFiles, wait bool, log *slog.Logger) (*identity.Node, error) {
 	file := cmp.Or(c.TokenFile, credential("token"))
 	if file == "" {
 		return nil, &configError{mesh.WithHint(errors.New("this entry has not enrolled, and token-file is not set"),
@@ -95,5 +118,5 @@ func (c *entryConfig) identity(ctx context.Context, files nodeFiles, log *slog.L
 	if err != nil {
 		return nil, &configError{err}
 	}
-	return files.enroll(ctx, mesh.RoleEntry, token, true, log)
+	return files.enroll(ctx, mesh.RoleEntry, token, wait, log)
 }
