@@ -49,7 +49,7 @@ func behave(role string) int {
 		var all [][]byte
 		for len(all) < 1<<20 {
 			b := make([]byte, 1<<20)
-			for i := range b {
+			for i := 0; i < len(b); i += 4096 { // each page
 				b[i] = 1
 			}
 			all = append(all, b)
@@ -230,7 +230,7 @@ func TestEndsAreToldAndTheChildComesBack(t *testing.T) {
 		provoke    func(w *watched)
 	}{
 		{"panic", "exit status 2: panic: at the disco, with [redacted]", nil, nil},
-		{"hog", "out of memory", func(p *Process) { p.Memory = 256 << 20 }, nil},
+		{"hog", outOfMemory, func(p *Process) { p.Memory = childMemory }, nil},
 		{"echo", "signal: killed", nil, func(w *watched) { _ = syscall.Kill(w.State().PID, syscall.SIGKILL) }},
 		{"echo", "not content", func(p *Process) {
 			p.Attend = func(context.Context, net.Conn) error { return errors.New("not content") }

@@ -113,7 +113,7 @@ func newSite(t *testing.T, url mesh.Secret) *site {
 	var office context.Context
 	office, s.depose = context.WithCancel(t.Context())
 	s.Foreman = &Foreman{
-		Ping: Ping{URL: url, Interval: time.Second}, Memory: 256 << 20,
+		Ping: Ping{URL: url, Interval: time.Second}, Memory: childMemory,
 		Log:  slog.New(slog.NewTextHandler(s.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Hand: func(c net.Conn) { s.conns <- c },
 		Lead: func(ctx context.Context, work func(context.Context) error) error {

@@ -108,7 +108,7 @@ func testConfig(dir string) Config {
 	c.AdminListen, c.GatewayListen = "", ""
 	c.Etcd.ClientListen, c.Etcd.PeerListen = "127.0.0.1:0", "127.0.0.1:0"
 	c.Founding.AllowedAddresses = []string{"127.0.0.0/8"}
-	c.Rates = ample
+	c.Rates, c.Aux.Memory = ample, childMemory
 	return c
 }
 

@@ -1,0 +1,5 @@
+//go:build !race
+
+package chores
+
+const childMemory = 256 << 20
