@@ -30,7 +30,8 @@ func newRevocable(cfg *tls.Config, r *identity.Revocations) revocable {
 
 // lasts is how long a connection opened now may be used: to a moment in the last
 // sixth of the certificate's life, when it has been renewed, and not to the same
-// for each connection. With one that was not renewed it is used to its end.
+// for each connection. The last twelfth is left for calls under way and clocks
+// that differ. With one that was not renewed by then it is used to its end.
 func (r revocable) lasts(now time.Time) (time.Duration, bool) {
 	if r.config.GetClientCertificate == nil {
 		return 0, false
@@ -41,7 +42,7 @@ func (r revocable) lasts(now time.Time) (time.Duration, bool) {
 	}
 	end := c.Leaf.NotAfter
 	life := end.Sub(c.Leaf.NotBefore.Add(mesh.Backdate))
-	if left := end.Sub(now) - rand.N(max(life/6, 1)); left > 0 {
+	if left := end.Sub(now) - life/12 - rand.N(max(life/12, 1)); left > 0 {
 		return left, true
 	}
 	return max(end.Sub(now), 0), true
