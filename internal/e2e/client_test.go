@@ -140,20 +140,22 @@ func (c client) tryEcho(ctx context.Context, entry, echo string) error {
 	return tun.echo(setupTime)
 }
 
+// echoText is what echo sends.
+const echoText = "is anybody there?"
+
 // echo sends a few bytes and wants them back within limit.
 func (t *tunnel) echo(limit time.Duration) error {
-	const text = "is anybody there?"
 	if err := t.SetDeadline(time.Now().Add(limit)); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(t, text); err != nil {
+	if _, err := io.WriteString(t, echoText); err != nil {
 		return err
 	}
-	got := make([]byte, len(text))
+	got := make([]byte, len(echoText))
 	if _, err := io.ReadFull(t, got); err != nil {
 		return err
 	}
-	if string(got) != text {
+	if string(got) != echoText {
 		return fmt.Errorf("echo gave %q", got)
 	}
 	return t.SetDeadline(time.Time{})
