@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -24,6 +25,23 @@ func Write(path string, data []byte) error {
 		return fmt.Errorf("durable: write %s: %w", path, err)
 	}
 	return nil
+}
+
+// Litter returns the files that a Write of path has left when its process was
+// killed; for those who must know that no copy is there.
+func Litter(path string) ([]string, error) {
+	dir, begin := filepath.Dir(path), "."+filepath.Base(path)+"."
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, f := range all {
+		if strings.HasPrefix(f.Name(), begin) {
+			out = append(out, filepath.Join(dir, f.Name()))
+		}
+	}
+	return out, nil
 }
 
 func write(path string, data []byte) (err error) {

@@ -56,15 +56,21 @@ func ReplaceDataKeys(path string, keys ...[32]byte) error {
 	return ForgetDataKeys(path)
 }
 
-// ForgetDataKeys removes what a ReplaceDataKeys that was cut off has left of the
-// version before.
+// ForgetDataKeys removes what a ReplaceDataKeys that was cut off has left: the
+// version before, and what it was about to write. Nobody else may be writing.
 func ForgetDataKeys(path string) error {
-	err := os.Remove(path + ".old")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	litter, err := durable.Litter(path)
+	gone := false
+	for _, file := range append(litter, path+".old") {
+		switch e := os.Remove(file); {
+		case e == nil:
+			gone = true
+		case !errors.Is(e, fs.ErrNotExist):
+			err = errors.Join(err, e)
+		}
 	}
-	if err == nil {
-		err = durable.SyncDir(filepath.Dir(path))
+	if gone {
+		err = errors.Join(err, durable.SyncDir(filepath.Dir(path)))
 	}
 	if err != nil {
 		return fmt.Errorf("store: forget data key: %w", err)
