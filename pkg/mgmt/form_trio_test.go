@@ -179,7 +179,11 @@ func (x *trio) whole(ms ...*member) mesh.ID {
 		if err != nil {
 			x.t.Fatal(err)
 		}
-		st := call(x.t, admin.StatusGet, cc, admin.None{})
+		var st admin.Status
+		eventually(x.t, m.Config.Name+" has a leader", func() bool {
+			st, err = admin.StatusGet.Call(x.t.Context(), cc, admin.None{})
+			return err == nil
+		})
 		cfg := call(x.t, admin.ConfigGet, cc, admin.None{})
 		cc.Close()
 		if id != "" && st.Mesh != id {
