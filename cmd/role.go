@@ -166,7 +166,7 @@ func readSecretFile(ctx context.Context, what, file string, stdin io.Reader) (me
 	}
 	text := strings.TrimRight(string(data), "\r\n")
 	if len(data) > limit || text == "" || strings.ContainsAny(text, "\r\n") {
-		return "", fmt.Errorf("%s: want one line of text, at most 8 KiB: %w", what, mesh.ErrInvalid)
+		return "", fmt.Errorf("%s: %s: want one line of text, at most 8 KiB: %w", what, file, mesh.ErrInvalid)
 	}
 	return mesh.Secret(text), nil
 }

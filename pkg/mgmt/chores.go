@@ -22,10 +22,12 @@ func (s *Server) ping(ctx context.Context) (chores.Ping, error) {
 	}
 	text, err := s.PingURL(ctx)
 	if err == nil {
-		p.URL, err = chores.ParseURL(text)
+		if p.URL, err = chores.ParseURL(text); err != nil {
+			err = fmt.Errorf("ping.url-file: %w", err)
+		}
 	}
 	if err != nil {
-		return p, setup(fmt.Errorf("mgmt: configuration: ping.url-file: %w", err))
+		return p, setup(fmt.Errorf("mgmt: configuration: %w", err))
 	}
 	return p, nil
 }

@@ -180,7 +180,7 @@ func (c *cluster) askAll(ctx context.Context, key []byte, want []string) (int, e
 // askKeys asks the server that is on record, and nobody who only has a
 // certificate for its name: whoever stole an intermediate can make one.
 func (c *cluster) askKeys(ctx context.Context, s mesh.Server, key []byte) ([]string, error) {
-	errs := []error{mesh.ErrUnavailable}
+	var errs []error
 	node := c.r.self.node
 	for _, a := range s.Addresses {
 		have, err := func() ([]string, error) {
@@ -206,6 +206,9 @@ func (c *cluster) askKeys(ctx context.Context, s mesh.Server, key []byte) ([]str
 			return have, nil
 		}
 		errs = append(errs, err)
+	}
+	if len(errs) == 0 {
+		return nil, fmt.Errorf("mgmt: it has no address on record: %w", mesh.ErrUnavailable)
 	}
 	return nil, errors.Join(errs...)
 }
