@@ -49,6 +49,8 @@ func setupf(hint, format string, args ...any) error {
 //	node/             this server's own identity
 //	etcd-tls/         etcd's certificates, made at each start
 //	etcd/             etcd's data
+//	recover.json      that recover has begun to put etcd's data in place
+//	recover/          what recover works on; nothing of it counts before that
 const (
 	fileServer          = "server.json"
 	fileFounded         = "founded.json"

@@ -77,6 +77,11 @@ func (s *Server) prepare(ctx context.Context) (*runtime, error) {
 		ports.close()
 		return nil, err
 	}
+	if err := f.finishRecovery(s.step); err != nil {
+		ports.close()
+		f.close()
+		return nil, err
+	}
 	r, err := s.open(ctx, f, ports)
 	if err != nil {
 		ports.close()

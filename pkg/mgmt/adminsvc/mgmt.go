@@ -145,36 +145,56 @@ func (s *Service) mgmtRemove(ctx context.Context, req admin.RevokeRequest) (admi
 	}
 	defer s.Store.Sealing()()
 	err = s.change(ctx, "server.remove", func(tx *store.Tx) error {
-		err := store.Update(tx, s.Store.Servers, v.ID, func(x *mesh.Server) error {
-			x.State = mesh.ServerRemoved
-			v = *x
-			return nil
-		})
-		if err != nil {
+		if v, err = s.takeOut(ctx, tx, v.ID, req); err != nil {
 			return err
 		}
-		err = store.Update(tx, s.Store.Config, store.ConfigKey, func(c *mesh.Config) error {
-			left := slices.DeleteFunc(slices.Clone(c.MgmtAddresses), func(a string) bool { return slices.Contains(v.Addresses, a) })
-			if len(left) > 0 {
-				c.MgmtAddresses = left
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if err := s.revokeNode(ctx, tx, nodeName(mesh.RoleMgmt, v.ID), req); err != nil {
-			return err
-		}
-		if err := s.Servers.NewGossipKey(tx); err != nil {
-			return err
-		}
-		return tx.Event(mesh.Event{
-			Type: mesh.EventServerRemoved, Severity: mesh.Warning, Object: "server/" + string(v.ID),
-			Cause: fmt.Sprintf("management server %q was removed", v.Name),
-		})
+		return s.Servers.NewGossipKey(tx)
 	})
 	return admin.ServerLine{Server: v}, err
+}
+
+// RemoveLost takes servers off the record whose etcd is out already, in one
+// change, for a server that is made a mesh of its own.
+func (s *Service) RemoveLost(ctx context.Context, lost []mesh.ServerID, reason string) error {
+	defer s.Store.Sealing()()
+	return s.change(ctx, "mesh.recover", func(tx *store.Tx) error {
+		for _, id := range lost {
+			if _, err := s.takeOut(ctx, tx, id, admin.RevokeRequest{Reason: reason}); err != nil {
+				return err
+			}
+		}
+		return s.Servers.NewGossipKey(tx)
+	})
+}
+
+// takeOut is a removal but for etcd and the key of gossip: the record, what nodes
+// are told, the certificates.
+func (s *Service) takeOut(ctx context.Context, tx *store.Tx, id mesh.ServerID, req admin.RevokeRequest) (v mesh.Server, err error) {
+	err = store.Update(tx, s.Store.Servers, id, func(x *mesh.Server) error {
+		x.State = mesh.ServerRemoved
+		v = *x
+		return nil
+	})
+	if err != nil {
+		return v, err
+	}
+	err = store.Update(tx, s.Store.Config, store.ConfigKey, func(c *mesh.Config) error {
+		left := slices.DeleteFunc(slices.Clone(c.MgmtAddresses), func(a string) bool { return slices.Contains(v.Addresses, a) })
+		if len(left) > 0 {
+			c.MgmtAddresses = left
+		}
+		return nil
+	})
+	if err != nil {
+		return v, err
+	}
+	if err := s.revokeNode(ctx, tx, nodeName(mesh.RoleMgmt, v.ID), req); err != nil {
+		return v, err
+	}
+	return v, tx.Event(mesh.Event{
+		Type: mesh.EventServerRemoved, Severity: mesh.Warning, Object: "server/" + string(v.ID),
+		Cause: fmt.Sprintf("management server %q was removed", v.Name),
+	})
 }
 
 // mgmtMoveLeader hands leadership to the named server, or to any that is there.

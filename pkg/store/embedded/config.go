@@ -46,6 +46,7 @@ func (m *Member) config() (*embed.Config, error) {
 	if m.Existing {
 		cfg.ClusterState = embed.ClusterStateFlagExisting
 	}
+	cfg.ForceNewCluster = m.ForceNew
 	m.tune(cfg)
 	m.secure(cfg)
 	lg := zap.New(&bridge{log: m.Log, removed: m.noteRemoved}, zap.WithFatalHook(fatal{}))

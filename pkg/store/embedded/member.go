@@ -53,6 +53,10 @@ type Member struct {
 	Cluster string
 	// Existing joins a cluster that runs already, as Cluster says.
 	Existing bool
+	// ForceNew makes a cluster of this member alone out of the one that its data
+	// is of, for good: the others are out, and what had not been committed yet
+	// for all that this member knows is dropped.
+	ForceNew bool
 	// Quota is the size in bytes at which etcd refuses changes; 0: DefaultQuota.
 	Quota int64
 	// Heartbeat and Election are raft's timers; 0: 100 ms and 1 s, which suit
