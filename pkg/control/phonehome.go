@@ -59,8 +59,9 @@ type Status struct {
 }
 
 const (
-	// goodStream is how long a stream must have lasted to forget failures.
-	goodStream = time.Minute
+	// goodStream is how long a stream must have lasted to forget failures. While a
+	// node backs off it learns of no revocation.
+	goodStream = 10 * time.Second
 	// goodbyeSpread bounds the random wait after a server said goodbye.
 	goodbyeSpread = 3 * time.Second
 )
