@@ -31,7 +31,7 @@ func (x *trio) fixedEtcd() {
 func (m *member) store(t *testing.T) *store.Store {
 	t.Helper()
 	dir := filepath.Join(m.Config.Dir, dirEtcdTLS)
-	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "client.pem"), filepath.Join(dir, "client.key"))
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "client.pem"), filepath.Join(dir, "client.pem"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,12 +74,12 @@ func orDefault[T int64 | time.Duration](v, otherwise T) T {
 
 func (m *Member) secure(cfg *embed.Config) {
 	cfg.ClientTLSInfo = transport.TLSInfo{
-		CertFile: m.file(fileServerCert), KeyFile: m.file(fileServerKey), TrustedCAFile: m.file(fileCA),
-		ClientCertFile: m.file(fileClientCert), ClientKeyFile: m.file(fileClientKey),
+		CertFile: m.file(fileServer), KeyFile: m.file(fileServer), TrustedCAFile: m.file(fileCA),
+		ClientCertFile: m.file(fileClient), ClientKeyFile: m.file(fileClient),
 		ClientCertAuth: true, AllowedCNs: []string{ClientName},
 	}
 	cfg.PeerTLSInfo = transport.TLSInfo{
-		CertFile: m.file(filePeerCert), KeyFile: m.file(filePeerKey), TrustedCAFile: m.file(fileCA),
+		CertFile: m.file(filePeer), KeyFile: m.file(filePeer), TrustedCAFile: m.file(fileCA),
 		ClientCertAuth: true, AllowedCNs: []string{PeerName},
 		// A server with several addresses may call from another than it listens on.
 		SkipClientSANVerify: true,

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"go.etcd.io/etcd/server/v3/embed"
 
@@ -31,14 +32,13 @@ type Material struct {
 	Client Pair // ClientName
 }
 
+// Each pair is one file, which is replaced in one step: etcd reads it at each
+// handshake, and a certificate without its key would fail that one.
 const (
-	fileCA         = "ca.pem"
-	fileServerCert = "server.pem"
-	fileServerKey  = "server.key"
-	filePeerCert   = "peer.pem"
-	filePeerKey    = "peer.key"
-	fileClientCert = "client.pem"
-	fileClientKey  = "client.key"
+	fileCA     = "ca.pem"
+	fileServer = "server.pem"
+	filePeer   = "peer.pem"
+	fileClient = "client.pem"
 )
 
 func (m *Member) file(name string) string { return filepath.Join(m.TLSDir, name) }
@@ -56,19 +56,20 @@ func (m *Member) Renew(t Material) error {
 }
 
 func (m *Member) writeTLS(t Material) error {
+	if len(t.CA) == 0 {
+		return fmt.Errorf("certificates: %s is missing: %w", fileCA, mesh.ErrInvalid)
+	}
+	if err := durable.Write(m.file(fileCA), t.CA); err != nil {
+		return fmt.Errorf("certificates: %w", err)
+	}
 	for _, f := range []struct {
 		name string
-		data []byte
-	}{
-		{fileCA, t.CA},
-		{fileServerKey, []byte(t.Server.Key.Reveal())}, {fileServerCert, t.Server.Cert},
-		{filePeerKey, []byte(t.Peer.Key.Reveal())}, {filePeerCert, t.Peer.Cert},
-		{fileClientKey, []byte(t.Client.Key.Reveal())}, {fileClientCert, t.Client.Cert},
-	} {
-		if len(f.data) == 0 {
+		pair Pair
+	}{{fileServer, t.Server}, {filePeer, t.Peer}, {fileClient, t.Client}} {
+		if len(f.pair.Cert) == 0 || f.pair.Key == "" {
 			return fmt.Errorf("certificates: %s is missing: %w", f.name, mesh.ErrInvalid)
 		}
-		if err := durable.Write(m.file(f.name), f.data); err != nil {
+		if err := durable.Write(m.file(f.name), slices.Concat(f.pair.Cert, []byte(f.pair.Key.Reveal()))); err != nil {
 			return fmt.Errorf("certificates: %w", err)
 		}
 	}
