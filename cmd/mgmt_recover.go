@@ -20,12 +20,15 @@ func newMgmtRecover() *cobra.Command {
 		Long: `Makes a mesh of this one server, for when so many of the others are lost for good
 that no change is possible any more. Stop the server first, and make sure that the
 lost ones cannot come back: several of them together may be a quorum of their own.
-It is refused while anything answers at an address of theirs.
+It is refused while anything answers at an address of theirs. Run it as the user
+that owns the data folder.
 
 They are removed and their certificates revoked. A change that only they had
 acknowledged is lost. The data of etcd from before is kept beside the new one.
 Interrupted, it is finished by the next recover or serve, or had not begun.`,
-		Example: "  systemctl stop meshctl-mgmt && meshctl mgmt recover && systemctl start meshctl-mgmt",
+		Example: `  systemctl stop meshctl-mgmt
+  runuser -u meshctl-mgmt -- meshctl mgmt recover
+  systemctl start meshctl-mgmt`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if _, err := loadConfig(c, "mgmt", cfg); err != nil {

@@ -111,7 +111,7 @@ func (f *folder) mine() error {
 		return setupf("", "look at data folder: %w", err)
 	}
 	if int(st.Uid) != os.Geteuid() {
-		return setupf(fmt.Sprintf("run it as that user: setpriv --reuid %d --regid %d --clear-groups meshctl mgmt recover", st.Uid, st.Gid),
+		return setupf(fmt.Sprintf("run it as that user, with the same flags: setpriv --reuid %d --regid %d --clear-groups meshctl mgmt recover", st.Uid, st.Gid),
 			"data folder %s belongs to user %d, not to this one (%d)", f.dir, st.Uid, os.Geteuid())
 	}
 	return nil
