@@ -29,7 +29,7 @@ Interrupted, it is finished by the next recover or serve, or had not begun.`,
 		Example: `  systemctl stop meshctl-mgmt
   runuser -u meshctl-mgmt -- meshctl mgmt recover
   systemctl start meshctl-mgmt`,
-		Args:    cobra.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if _, err := loadConfig(c, "mgmt", cfg); err != nil {
 				return err
