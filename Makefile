@@ -40,7 +40,7 @@ endif
 
 nightly: ## the long tests: ten minutes of history and of renewals, 20 failovers, fuzzing, faults
 	MESHCTL_LINEAR=10m MESHCTL_FAILOVERS=20 go test -count=1 -timeout 40m -v ./internal/linear
-	MESHCTL_RENEWAL=10m go test -count=1 -timeout 20m -v -run TestRenewalUnderLoad ./internal/e2e
+	MESHCTL_RENEWAL=12m go test -count=1 -timeout 20m -v -run TestRenewalUnderLoad ./internal/e2e
 	$(MAKE) fuzz FUZZTIME=2m
 	$(MAKE) e2e-faults
 
