@@ -233,10 +233,16 @@ func TestOtherAnchorsAdmitNobody(t *testing.T) {
 	foreignChain, _ := foreign.issue(t, foreign.identity(mesh.RoleMgmt), foreignKey)
 	coreKey := newKey(t)
 	coreChain, _ := f.issue(t, f.identity(mesh.RoleMgmt), coreKey)
+	backupKey := newKey(t)
+	backupChain, err := f.IssueBackup(backupKey.Public(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		cert tls.Certificate
 		ok   bool
 	}{
+		"a backup signer":  {tls.Certificate{Certificate: backupChain, PrivateKey: backupKey}, false},
 		"our own CA":       {tls.Certificate{Certificate: coreChain, PrivateKey: coreKey}, true},
 		"another mesh":     {tls.Certificate{Certificate: foreignChain, PrivateKey: foreignKey}, false},
 		"etcd's CA":        {etcdPair(t, etcd, ca.EtcdPeer, f.identity(mesh.RoleMgmt).String()), false},

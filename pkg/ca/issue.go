@@ -118,9 +118,7 @@ func (a *Authority) draft(r Request, csr *x509.CertificateRequest) (*x509.Certif
 		URIs:                  []*url.URL{uri},
 	}
 	if !leaf.NotAfter.After(now) {
-		return nil, mesh.CertRecord{}, mesh.WithHint(
-			fmt.Errorf("ca: issue to %s: this server's intermediate ended at %s: %w", r.Identity.Node(), a.cfg.Intermediate.NotAfter.Format(time.RFC3339), mesh.ErrUnavailable),
-			"renew the intermediate of this server, which needs the root passphrase")
+		return nil, mesh.CertRecord{}, a.intermediateEnded("to " + r.Identity.Node())
 	}
 	return leaf, mesh.CertRecord{
 		Serial:    leaf.SerialNumber.String(),
@@ -133,6 +131,12 @@ func (a *Authority) draft(r Request, csr *x509.CertificateRequest) (*x509.Certif
 		Token:     r.Token,
 		Replaces:  r.Replaces,
 	}, nil
+}
+
+func (a *Authority) intermediateEnded(what string) error {
+	return mesh.WithHint(
+		fmt.Errorf("ca: issue %s: this server's intermediate ended at %s: %w", what, a.cfg.Intermediate.NotAfter.Format(time.RFC3339), mesh.ErrUnavailable),
+		"renew the intermediate of this server, which needs the root passphrase")
 }
 
 // usageOf is what a role's certificate may be used for: mgmt and core listen
