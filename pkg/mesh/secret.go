@@ -46,12 +46,13 @@ func (s Sealed) String() string { return redacted }
 // LogValue redacts in slog.
 func (s Sealed) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// Redact replaces every sealed value inside a decoded JSON value (maps, slices,
-// strings) and returns the result; v itself may be changed.
+// Redact replaces every sealed value, and every identity that only a passphrase
+// protects, inside a decoded JSON value (maps, slices, strings) and returns the
+// result; v itself may be changed.
 func Redact(v any) any {
 	switch t := v.(type) {
 	case string:
-		if strings.HasPrefix(t, SealedPrefix) {
+		if strings.HasPrefix(t, SealedPrefix) || strings.HasPrefix(t, protectedPrefix) {
 			return redacted
 		}
 	case map[string]any:
