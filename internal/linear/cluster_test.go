@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshctl/meshctl/internal/freeport"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store"
 	"github.com/meshctl/meshctl/pkg/store/embedded"
@@ -56,14 +57,14 @@ func newCluster(t *testing.T) *cluster {
 	var listen [3]string
 	var list []string
 	for i := range listen {
-		listen[i] = freePort(t)
+		listen[i] = freeport.Addr(t)
 		list = append(list, fmt.Sprintf("m%d=https://%s", i, listen[i]))
 	}
 	for i := range c.members {
 		m := ca.Material(t)
 		dir := t.TempDir()
 		c.members[i] = &member{log: filepath.Join(dir, "log"), spec: spec{
-			Dir: dir, Name: fmt.Sprint("m", i), Listen: listen[i], Client: freePort(t),
+			Dir: dir, Name: fmt.Sprint("m", i), Listen: listen[i], Client: freeport.Addr(t),
 			Cluster: strings.Join(list, ","), CA: m.CA, Certs: [3][2]string{text(m.Server), text(m.Peer), text(m.Client)},
 		}}
 		if i == 0 {
@@ -113,16 +114,6 @@ func clientTLS(t *testing.T, m embedded.Material) *tls.Config {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(m.CA)
 	return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, Certificates: []tls.Certificate{pair}}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 // owner is the member at the other end of c.

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/meshctl/meshctl/internal/freeport"
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -56,7 +56,7 @@ func TestHowAPingEnds(t *testing.T) {
 		{"redirects in a circle", srv.URL + "/circle", "redirect"},
 		{"a redirect to a file", srv.URL + "/file", "redirect"},
 		{"a redirect to another scheme", srv.URL + "/https", "redirect"},
-		{"nobody there", "http://" + closedPort(t), "connection"},
+		{"nobody there", "http://" + freeport.Addr(t), "connection"},
 		{"a certificate of nobody", secure.URL, "certificate"},
 		{"a name that does not exist", "http://nothing.invalid/", "name"},
 		{"no TLS", strings.Replace(srv.URL, "http:", "https:", 1), "certificate"},
@@ -74,16 +74,6 @@ func TestHowAPingEnds(t *testing.T) {
 			}
 		})
 	}
-}
-
-func closedPort(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 func TestURLsToPing(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 
+	"github.com/meshctl/meshctl/internal/freeport"
 	"github.com/meshctl/meshctl/pkg/control"
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
 	"github.com/meshctl/meshctl/pkg/identity"
@@ -106,15 +107,7 @@ func state(t *testing.T, addrs ...string) *control.State {
 }
 
 // nobody is an address where nothing listens.
-func nobody(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
-}
+func nobody(t *testing.T) string { return freeport.Addr(t) }
 
 func peerOf(ctx context.Context) identity.Peer {
 	info, ok := peer.FromContext(ctx)

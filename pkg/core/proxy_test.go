@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshctl/meshctl/internal/freeport"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/relay"
 )
@@ -241,22 +242,12 @@ func TestDeadDestinations(t *testing.T) {
 	w.know(t, c)
 	w.dialer.resolve = func(ctx context.Context, _ string) ([]netip.Addr, error) { <-ctx.Done(); return nil, ctx.Err() }
 	s := w.session(t)
-	for target, want := range map[string]int{closedPort(t): 502, "slow.example.com:80": 504} {
+	for target, want := range map[string]int{freeport.Addr(t): 502, "slow.example.com:80": 504} {
 		raw := "CONNECT " + target + " HTTP/1.1\r\nHost: x\r\nProxy-Authorization: " + basic(c.Id, c.secret.Reveal()) + "\r\n\r\n"
 		if res, _ := w.ask(t, s, c, raw, "CONNECT"); res.StatusCode != want {
 			t.Errorf("CONNECT %s: %d, want %d", target, res.StatusCode, want)
 		}
 	}
-}
-
-func closedPort(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
 
 // E-08: the core's own relay is no destination, whatever the owner allows.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshctl/meshctl/internal/freeport"
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
 	"github.com/meshctl/meshctl/pkg/identity"
 	"github.com/meshctl/meshctl/pkg/identity/identitytest"
@@ -317,7 +318,7 @@ func TestForwardJoinsStreamAndService(t *testing.T) {
 }
 
 func TestForwardRefusesWhileItsServiceIsAway(t *testing.T) {
-	w := newWorld(t, forwarding(closedPort(t)))
+	w := newWorld(t, forwarding(freeport.Addr(t)))
 	c := newClient()
 	w.know(t, c)
 	if r := refused(t, openErr(t, w.session(t), c)); r.Code != relay.CodeUnreachable || !r.Retryable {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/meshctl/meshctl/internal/freeport"
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -234,26 +234,25 @@ func (m *Mesh) processes() []*Process {
 	return out
 }
 
-// host is an address of loopback for this folder alone, so that neither another
-// dev mesh nor an outgoing connection of anybody takes a port before the part
-// that it was found for does.
-func (m *Mesh) host() string {
+// host is an address of loopback for this folder alone, where nothing but this
+// dev mesh listens.
+func (m *Mesh) host() netip.Addr {
 	h := fnv.New32a()
 	h.Write([]byte(m.Dir)) // never fails
 	sum := h.Sum(nil)
-	return netip.AddrFrom4([4]byte{127, 64 | sum[0]&63, sum[1], 1 + sum[2]%254}).String()
+	return netip.AddrFrom4([4]byte{127, 64 | sum[0]&63, sum[1], 1 + sum[2]%254})
 }
 
-// freePorts returns n addresses on host that were free a moment ago.
+// freePorts returns n addresses on host for parts to listen on, at their first
+// start and at any other.
 func (m *Mesh) freePorts(n int) ([]string, error) {
+	claimed, err := freeport.Claim(m.host(), n)
+	if err != nil {
+		return nil, fmt.Errorf("dev: %w", err)
+	}
 	var addrs []string
-	for range n {
-		l, err := net.Listen("tcp", net.JoinHostPort(m.host(), "0"))
-		if err != nil {
-			return nil, fmt.Errorf("dev: find a free port: %w", err)
-		}
-		defer l.Close() // all at the end, so that no port is found twice
-		addrs = append(addrs, l.Addr().String())
+	for _, a := range claimed {
+		addrs = append(addrs, a.String())
 	}
 	return addrs, nil
 }

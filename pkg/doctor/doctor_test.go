@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/meshctl/meshctl/internal/freeport"
 )
 
 func find(t *testing.T, c Check) Finding {
@@ -53,7 +55,7 @@ func TestFolder(t *testing.T) {
 }
 
 func TestListener(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", freeport.Addr(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,12 +76,7 @@ func TestDescriptors(t *testing.T) {
 }
 
 func TestReachNamesTheStage(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := l.Addr().String()
-	l.Close()
+	closed := freeport.Addr(t)
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	want(t, find(t, Reach("nonsense", nil)), Fail, "not host:port")

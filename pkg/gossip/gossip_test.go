@@ -3,7 +3,6 @@ package gossip
 import (
 	"context"
 	"crypto/sha256"
-	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/meshctl/meshctl/internal/freeport"
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
@@ -26,12 +26,7 @@ func freeAddrs(t *testing.T, n int) []netip.AddrPort {
 	t.Helper()
 	out := make([]netip.AddrPort, n)
 	for i := range out {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		out[i] = netip.MustParseAddrPort(ln.Addr().String())
+		out[i] = netip.MustParseAddrPort(freeport.Addr(t))
 	}
 	return out
 }

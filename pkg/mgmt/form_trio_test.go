@@ -3,13 +3,13 @@ package mgmt
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/meshctl/meshctl/internal/freeport"
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -32,33 +32,17 @@ type member struct {
 	err  error // once done is closed
 }
 
-// ports are free on loopback now.
-func ports(t *testing.T, n int) []string {
-	t.Helper()
-	out := make([]string, n)
-	for i := range out {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ln.Close()
-		out[i] = ln.Addr().String()
-	}
-	return out
-}
-
 func newTrio(t *testing.T, names ...string) *trio {
 	t.Helper()
 	x := &trio{t: t, secret: mesh.NewSecret(MinBootstrapSecret), servs: map[string]*member{}}
-	free := ports(t, 4*len(names))
 	var peers []string
-	for i := range names {
-		peers = append(peers, free[4*i])
+	for range names {
+		peers = append(peers, freeport.Addr(t))
 	}
 	for i, name := range names {
 		c := testConfig(filepath.Join(t.TempDir(), "data"))
 		c.Name, c.BootstrapExpect, c.Peers = name, 3, peers
-		c.GossipListen, c.MeshListen, c.Etcd.PeerListen = free[4*i], free[4*i+1], free[4*i+2]
+		c.GossipListen, c.MeshListen, c.Etcd.PeerListen = peers[i], freeport.Addr(t), freeport.Addr(t)
 		c.SocketPath = filepath.Join(socketDir(t), fmt.Sprintf("s%d", i))
 		c.Etcd.Heartbeat, c.Etcd.Election = 20*time.Millisecond, 300*time.Millisecond
 		x.confs = append(x.confs, c)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshctl/meshctl/internal/freeport"
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/ca"
 	"github.com/meshctl/meshctl/pkg/gossip"
@@ -21,8 +22,8 @@ import (
 
 // fixedEtcd gives every server a client port of etcd that the test knows.
 func (x *trio) fixedEtcd() {
-	for i, at := range ports(x.t, len(x.confs)) {
-		x.confs[i].Etcd.ClientListen = at
+	for i := range x.confs {
+		x.confs[i].Etcd.ClientListen = freeport.Addr(x.t)
 	}
 }
 

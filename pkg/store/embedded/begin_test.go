@@ -2,7 +2,6 @@ package embedded_test
 
 import (
 	"context"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,14 +37,7 @@ func TestABeginningThatWasCutOffIsBegunAnew(t *testing.T) {
 func TestAMemberThatWaitsForOthersStopsWhenAsked(t *testing.T) {
 	var log logBuffer
 	m := newMember(t, storetest.NewCA(t), t.TempDir(), &log)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.PeerURL = "https://" + ln.Addr().String()
-	if err := ln.Close(); err != nil {
-		t.Fatal(err)
-	}
+	m.PeerURL = peerURL(t)
 	m.Cluster = "one=" + m.PeerURL + ",two=https://127.0.0.1:1" // and two never comes
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

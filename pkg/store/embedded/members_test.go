@@ -3,25 +3,16 @@ package embedded_test
 import (
 	"context"
 	"errors"
-	"net"
 	"testing"
 	"time"
 
+	"github.com/meshctl/meshctl/internal/freeport"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store/embedded"
 	"github.com/meshctl/meshctl/pkg/store/storetest"
 )
 
-// peerURL is a loopback URL with a port that is free now.
-func peerURL(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return "https://" + ln.Addr().String()
-}
+func peerURL(t *testing.T) string { return "https://" + freeport.Addr(t) }
 
 // eventually tries f until it succeeds.
 func eventually(t *testing.T, what string, f func() error) {

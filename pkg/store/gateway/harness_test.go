@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
 
+	"github.com/meshctl/meshctl/internal/freeport"
 	"github.com/meshctl/meshctl/pkg/identity"
 	"github.com/meshctl/meshctl/pkg/identity/identitytest"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -87,7 +88,7 @@ func startMgmtOn(t testing.TB, ca *identitytest.Mesh, etcd *clientv3.Client, cha
 	for _, f := range change {
 		f(m.server)
 	}
-	m.start(t, "127.0.0.1:0")
+	m.start(t, freeport.Addr(t))
 	return m
 }
 

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -11,6 +10,8 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
+
+	"github.com/meshctl/meshctl/internal/freeport"
 )
 
 // Member is one etcd of a cluster.
@@ -28,7 +29,7 @@ func Cluster(t testing.TB) [3]Member {
 	for i := range cfgs {
 		cfg := newConfig(t, fmt.Sprintf("test%d", i))
 		cfg.TickMs, cfg.ElectionMs = 50, 500
-		peer := url.URL{Scheme: "http", Host: freePort(t)} // has to be known before it listens
+		peer := url.URL{Scheme: "http", Host: freeport.Addr(t)} // has to be known before it listens
 		cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 		initial = append(initial, cfg.Name+"="+peer.String())
 		cfgs[i] = cfg
@@ -70,14 +71,4 @@ func waitReady(t testing.TB, e *embed.Etcd) {
 	case <-time.After(time.Minute):
 		t.Error("etcd is not ready within a minute")
 	}
-}
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().String()
 }
