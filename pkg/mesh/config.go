@@ -24,6 +24,11 @@ type Config struct {
 	StaleIfError Duration `json:"staleIfError"`
 	// Epoch rises when state is restored from a backup; nodes refuse a lower one.
 	Epoch int64 `json:"epoch"`
+	// EpochProof is the root's word for Epoch, without which nobody follows a
+	// rise. A mesh founded before there was any has none in epoch 1.
+	EpochProof SignedEpoch `json:"epochProof,omitzero"`
+	// Restored is set by a restore.
+	Restored Restored `json:"restored,omitzero"`
 }
 
 // CertLives is how long certificates live, by role.
@@ -77,6 +82,7 @@ func (c Config) Validate() error {
 	add(c.RenewGrace >= 0, "renewGrace %v: want 0 or more", c.RenewGrace)
 	add(c.StaleIfError >= 0, "staleIfError %v: want 0 or more", c.StaleIfError)
 	add(c.Epoch >= 1, "epoch %d: want 1 or more", c.Epoch)
+	add(c.Restored.Collect >= 0, "restored.collect %v: want 0 or more", c.Restored.Collect)
 	return errors.Join(errs...)
 }
 

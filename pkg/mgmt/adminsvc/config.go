@@ -39,8 +39,8 @@ func (s *Service) configSet(ctx context.Context, req admin.ConfigSetRequest) (me
 			if err != nil {
 				return err
 			}
-			if next.Epoch != c.Epoch {
-				return fmt.Errorf("admin: config: epoch rises when state is restored from a backup and is not set by hand: %w", mesh.ErrInvalid)
+			if next.Epoch != c.Epoch || !next.EpochProof.Equal(c.EpochProof) || !next.Restored.Equal(c.Restored) {
+				return fmt.Errorf("admin: config: the epoch rises when state is restored from a backup and is not set by hand: %w", mesh.ErrInvalid)
 			}
 			*c, out = next, next
 			return nil
