@@ -173,7 +173,7 @@ func childState(a *admin.AuxStatus, now time.Time) string {
 // pingState says who does the dead-man ping and, if it is this server, how it
 // goes; "" when none is configured here.
 func pingState(s admin.ServerStatus, now time.Time) string {
-	if s.Aux == nil {
+	if s.Aux == nil || s.Aux.Ping == nil {
 		return ""
 	}
 	p := s.Aux.Ping

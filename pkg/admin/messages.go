@@ -309,19 +309,20 @@ type ServerStatus struct {
 	HighlyAvailable bool `json:"highlyAvailable"`
 	// Availability says why, or why not.
 	Availability string `json:"availability,omitzero"`
-	// Aux is the child process; nil when nothing is configured that it would do.
+	// Aux is the child process; nil when there has been nothing for it to do.
 	Aux      *AuxStatus `json:"aux,omitzero"`
 	Problems []string   `json:"problems,omitzero"`
 }
 
 // AuxStatus is the child process of a server, and the jobs it has there.
 type AuxStatus struct {
-	PID       int        `json:"pid,omitzero"` // 0: it does not run now
-	Started   time.Time  `json:"started,omitzero"`
-	Restarts  int        `json:"restarts"`
-	LastEnd   string     `json:"lastEnd,omitzero"` // why it ended when it last did
-	LastEnded time.Time  `json:"lastEnded,omitzero"`
-	Ping      PingStatus `json:"ping"`
+	PID       int       `json:"pid,omitzero"` // 0: it does not run now
+	Started   time.Time `json:"started,omitzero"`
+	Restarts  int       `json:"restarts"`
+	LastEnd   string    `json:"lastEnd,omitzero"` // why it ended when it last did
+	LastEnded time.Time `json:"lastEnded,omitzero"`
+	// Ping is nil when none is configured here.
+	Ping *PingStatus `json:"ping,omitzero"`
 }
 
 // PingStatus is the dead-man ping. How it went is known to the server that does

@@ -270,6 +270,7 @@ func TestAnotherChildTakesOverTheOrders(t *testing.T) {
 
 func TestAChildThatIsSilentOrDisobeysIsOverdue(t *testing.T) {
 	begin := time.Now()
+	pinging := jobs{ping: new(controlpb.PingOrder)}
 	at := func(s int) time.Time { return begin.Add(time.Duration(s) * time.Second) }
 	for _, c := range []struct {
 		name string
@@ -281,22 +282,22 @@ func TestAChildThatIsSilentOrDisobeysIsOverdue(t *testing.T) {
 		{"but not for ever", func(*desk) {}, 31, "it said nothing within 30s of its start"},
 		{"it lives", func(d *desk) { d.heard(0, at(5)) }, 14, ""},
 		{"it is silent", func(d *desk) { d.heard(0, at(5)) }, 16, "it was silent for 10s"},
-		{"it may take its time to obey", func(d *desk) { d.order(new(controlpb.PingOrder), at(6)); d.heard(0, at(6)) }, 10, ""},
-		{"it disobeys", func(d *desk) { d.order(new(controlpb.PingOrder), at(6)); d.heard(0, at(6)) }, 12, "it did not do as it was told"},
-		{"it obeys", func(d *desk) { d.order(new(controlpb.PingOrder), at(6)); d.heard(1, at(7)) }, 14, ""},
+		{"it may take its time to obey", func(d *desk) { d.order(pinging, at(6)); d.heard(0, at(6)) }, 10, ""},
+		{"it disobeys", func(d *desk) { d.order(pinging, at(6)); d.heard(0, at(6)) }, 12, "it did not do as it was told"},
+		{"it obeys", func(d *desk) { d.order(pinging, at(6)); d.heard(1, at(7)) }, 14, ""},
 		{"it keeps a job", func(d *desk) {
-			d.order(new(controlpb.PingOrder), at(1))
+			d.order(pinging, at(1))
 			d.heard(1, at(2))
-			d.order(nil, at(3))
+			d.order(jobs{}, at(3))
 			d.heard(1, at(8))
 		}, 9, "it did not do as it was told"},
 		{"it learns of old orders when it starts", func(d *desk) {
-			d.order(new(controlpb.PingOrder), at(-60))
+			d.order(pinging, at(-60))
 			d.heard(0, at(9))
 		}, 13, ""},
 		{"the same order is no news", func(d *desk) {
-			d.order(new(controlpb.PingOrder), at(1))
-			d.order(new(controlpb.PingOrder), at(2))
+			d.order(pinging, at(1))
+			d.order(pinging, at(2))
 			d.heard(1, at(3))
 		}, 12, ""},
 	} {

@@ -10,10 +10,20 @@ import (
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
 )
 
+// jobs are what a child can be told to do; nil: not to be done.
+type jobs struct {
+	ping   *controlpb.PingOrder
+	backup *controlpb.BackupOrder
+}
+
+func (j jobs) equal(o jobs) bool {
+	return proto.Equal(j.ping, o.ping) && proto.Equal(j.backup, o.backup)
+}
+
 // desk is what the child is to do, and whether it does.
 type desk struct {
 	revision uint64
-	ping     *controlpb.PingOrder // nil: not to be done
+	jobs     jobs
 	ordered  time.Time
 	changed  chan struct{} // closed at the next change
 
@@ -27,11 +37,11 @@ type desk struct {
 func (d *desk) begin(now time.Time) { d.began, d.spoke, d.follows = now, time.Time{}, 0 }
 
 // order changes what is to be done, if that is a change.
-func (d *desk) order(ping *controlpb.PingOrder, now time.Time) {
-	if proto.Equal(d.ping, ping) {
+func (d *desk) order(to jobs, now time.Time) {
+	if d.jobs.equal(to) {
 		return
 	}
-	d.ping, d.ordered = ping, now
+	d.jobs, d.ordered = to, now
 	d.revision++
 	if d.changed != nil {
 		close(d.changed)
@@ -44,7 +54,7 @@ func (d *desk) now() (*controlpb.Order, <-chan struct{}) {
 	if d.changed == nil {
 		d.changed = make(chan struct{})
 	}
-	return &controlpb.Order{Revision: d.revision, Ping: d.ping}, d.changed
+	return &controlpb.Order{Revision: d.revision, Ping: d.jobs.ping, Backup: d.jobs.backup}, d.changed
 }
 
 func (d *desk) heard(revision uint64, now time.Time) {

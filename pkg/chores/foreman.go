@@ -34,8 +34,11 @@ const (
 type Foreman struct {
 	controlpb.UnimplementedChoresServer
 
-	Ping   Ping  // the zero Ping: not configured
-	Memory int64 // bytes that the child may have
+	Ping   Ping   // the zero Ping: not configured
+	Backup Backup // nil: this server makes none
+	// Scratch is a folder of this server's own, for files of a proof.
+	Scratch string
+	Memory  int64 // bytes that the child may have
 	// Lead runs its argument while this server holds the office (store.Lead).
 	Lead func(context.Context, func(context.Context) error) error
 	// Well says why the mesh is not well, as the holder of the office sees it.
@@ -47,48 +50,77 @@ type Foreman struct {
 
 	once   sync.Once
 	proc   *child.Process
-	mu     sync.Mutex // guards what is below
+	wake   chan struct{} // the order may be another
+	needed chan struct{} // closed when there is a job for a child
+	mu     sync.Mutex    // guards what is below
 	desk   desk
 	well   string // why jobs are held back; "": they are not
 	leads  bool
+	hired  bool // needed is closed
 	ping   PingState
 	pinged map[string]int // outcomes, by what they are
 }
 
-// Configured says whether there is any job for a child.
-func (f *Foreman) Configured() bool { return f.Ping.URL != "" }
+// Configured says whether there can be any job for a child.
+func (f *Foreman) Configured() bool { return f.Ping.URL != "" || f.Backup != nil }
+
+// Wake has Backup asked for its order now.
+func (f *Foreman) Wake() {
+	f.begin()
+	select {
+	case f.wake <- struct{}{}:
+	default: // it will be
+	}
+}
 
 // Run keeps the child running, and at work while this server leads, until ctx
-// ends. Without a job there is no child.
+// ends. There is no child before there is a job: the ping is one at once, and
+// backups are when this server orders one for the first time.
 func (f *Foreman) Run(ctx context.Context) error {
 	if !f.Configured() {
 		<-ctx.Done()
 		return nil
 	}
+	f.begin()
+	if f.Ping.URL != "" {
+		f.set(f.hire)
+	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return f.process().Run(ctx) })
+	g.Go(func() error {
+		select {
+		case <-f.needed:
+			return f.proc.Run(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	g.Go(func() error { return f.Lead(ctx, f.lead) })
 	return g.Wait()
 }
 
-// process is the child. It is this very program, also when the file it was
-// started from has been replaced.
-func (f *Foreman) process() *child.Process {
+// begin makes what the zero Foreman lacks.
+func (f *Foreman) begin() {
 	f.once.Do(func() {
+		f.wake, f.needed = make(chan struct{}, 1), make(chan struct{})
+		// It is this very program, also when the file it was started from has been
+		// replaced.
 		f.proc = &child.Process{
 			Name: "aux", Path: "/proc/self/exe", Args: []string{"meshctl", "mgmt", "aux"},
 			Env: environment(f.Memory, os.Getenv), Memory: f.Memory,
-			Attend: f.attend, Redact: f.Ping.redact, Log: f.Log,
+			Attend: f.attend, Redact: f.redact, Log: f.Log,
 		}
 	})
-	return f.proc
 }
 
-// environment is all that the child gets: where certificates of the public are,
-// and to collect garbage well before the kernel refuses memory.
+// redact takes the secrets of the jobs out of what the child wrote.
+func (f *Foreman) redact(s string) string { return hide(f.ordered(), f.Ping.redact(s)) }
+
+// environment is all that the child gets: where certificates of the public and
+// the SSH agent of this server are, a path on which it finds git, and to collect
+// garbage well before the kernel refuses memory.
 func environment(memory int64, getenv func(string) string) []string {
-	env := []string{"GOMEMLIMIT=" + strconv.FormatInt(memory/2, 10)}
-	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR"} {
+	env := []string{"GOMEMLIMIT=" + strconv.FormatInt(memory/2, 10), "PATH=/usr/local/bin:/usr/bin:/bin"}
+	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "SSH_AUTH_SOCK"} {
 		if v := getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}
@@ -124,7 +156,12 @@ func (f *Foreman) attend(ctx context.Context, conn net.Conn) error {
 func (f *Foreman) lead(ctx context.Context) error {
 	f.Log.Info("leadership taken", "unit", "chores")
 	f.set(func() { f.leads = true })
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	defer f.takeBack(ctx)
+	if f.Backup != nil {
+		wg.Go(func() { f.leadBackup(ctx) })
+	}
 	tick := time.NewTicker(wellEvery)
 	defer tick.Stop()
 	for {
@@ -134,6 +171,7 @@ func (f *Foreman) lead(ctx context.Context) error {
 			f.Log.Info("leadership ended", "unit", "chores", "reason", context.Cause(ctx).Error())
 			return nil
 		case <-tick.C:
+		case <-f.wake:
 		}
 	}
 }
@@ -146,9 +184,9 @@ func (f *Foreman) look(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	why, order := "", f.Ping.order()
+	why, order := "", f.jobs()
 	if err != nil {
-		why, order = mesh.Plain(err), nil
+		why, order = mesh.Plain(err), jobs{}
 	}
 	f.set(func() {
 		switch {
@@ -158,8 +196,33 @@ func (f *Foreman) look(ctx context.Context) {
 			f.Log.Info("jobs resumed")
 		}
 		f.well = why
-		f.desk.order(order, time.Now())
+		f.give(order)
 	})
+}
+
+// jobs are all that the child is to do while the mesh is well.
+func (f *Foreman) jobs() jobs {
+	j := jobs{ping: f.Ping.order()}
+	if f.Backup != nil {
+		j.backup = f.Backup.Order().proto()
+	}
+	return j
+}
+
+// hire has the child started. Callers hold f.mu.
+func (f *Foreman) hire() {
+	if !f.hired {
+		f.hired = true
+		close(f.needed)
+	}
+}
+
+// give orders the jobs. Callers hold f.mu.
+func (f *Foreman) give(order jobs) {
+	if order != (jobs{}) {
+		f.hire()
+	}
+	f.desk.order(order, time.Now())
 }
 
 // takeBack ends the jobs. A child that does not end them is killed meanwhile by
@@ -167,13 +230,13 @@ func (f *Foreman) look(ctx context.Context) {
 func (f *Foreman) takeBack(ctx context.Context) {
 	f.set(func() {
 		f.leads, f.well = false, ""
-		f.desk.order(nil, time.Now())
+		f.give(jobs{})
 	})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*obeyTime)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for ctx.Err() == nil && f.process().State().PID != 0 {
+	for ctx.Err() == nil && f.state().PID != 0 {
 		f.mu.Lock()
 		done := f.desk.followed()
 		f.mu.Unlock()
@@ -185,6 +248,12 @@ func (f *Foreman) takeBack(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// state is how the child goes.
+func (f *Foreman) state() child.State {
+	f.begin()
+	return f.proc.State()
 }
 
 func (f *Foreman) set(change func()) {
@@ -213,12 +282,15 @@ func (f *Foreman) Orders(_ *controlpb.OrdersRequest, to controlpb.Chores_OrdersS
 
 // Report takes note of a sign of life and of what was done.
 func (f *Foreman) Report(_ context.Context, r *controlpb.ReportRequest) (*controlpb.ReportResponse, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	f.desk.heard(r.GetRevision(), now)
-	if out := r.GetPing(); out != nil {
-		f.ended(out, now)
+	f.set(func() {
+		now := time.Now()
+		f.desk.heard(r.GetRevision(), now)
+		if out := r.GetPing(); out != nil {
+			f.ended(out, now)
+		}
+	})
+	if out, ordered := r.GetBackup(), f.ordered(); out != nil && ordered != nil {
+		f.Backup.Ended(outcomeOf(out, ordered))
 	}
 	return &controlpb.ReportResponse{}, nil
 }

@@ -42,6 +42,9 @@ func ParseURL(text mesh.Secret) (mesh.Secret, error) {
 }
 
 func (p Ping) order() *controlpb.PingOrder {
+	if p.URL == "" {
+		return nil
+	}
 	return &controlpb.PingOrder{Url: p.URL.Reveal(), IntervalNanos: int64(p.Interval)}
 }
 

@@ -11,6 +11,7 @@ import (
 // Status is how the child and its jobs go on this server.
 type Status struct {
 	child.State
+	Hired bool   // there was or is work for a child
 	Leads bool   // this server orders the jobs
 	Held  string // why the jobs are held back, while it leads; "": they are not
 	Ping  PingState
@@ -18,10 +19,10 @@ type Status struct {
 
 // Status returns how the child and its jobs go.
 func (f *Foreman) Status() Status {
-	state := f.process().State()
+	state := f.state()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return Status{state, f.leads, f.well, f.ping}
+	return Status{state, f.hired, f.leads, f.well, f.ping}
 }
 
 // Problems are what somebody should look at, in words.
@@ -31,7 +32,7 @@ func (s Status) Problems() []string {
 		out = append(out, "child process: it ended and will be started again: "+s.LastEnd)
 	}
 	if s.Held != "" {
-		out = append(out, "dead-man ping: held back: "+s.Held)
+		out = append(out, "jobs of the child process: held back: "+s.Held)
 	}
 	if s.Ping.Failures > 0 {
 		out = append(out, fmt.Sprintf("dead-man ping: failed %s in a row: %s", times(s.Ping.Failures), s.Ping.Reason))

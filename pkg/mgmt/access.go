@@ -70,6 +70,9 @@ func newAccess(gatewayDoor, adminDoor bool) access {
 		controlpb.NodeControl_Connect_FullMethodName: {doors: []door{doorMesh}, kinds: []kind{kindCore, kindEntry}},
 		controlpb.Chores_Orders_FullMethodName:       {doors: []door{doorAux}, kinds: []kind{kindAux}},
 		controlpb.Chores_Report_FullMethodName:       {doors: []door{doorAux}, kinds: []kind{kindAux}},
+		controlpb.Chores_Draft_FullMethodName:        {doors: []door{doorAux}, kinds: []kind{kindAux}},
+		controlpb.Chores_Allow_FullMethodName:        {doors: []door{doorAux}, kinds: []kind{kindAux}},
+		controlpb.Chores_Proof_FullMethodName:        {doors: []door{doorAux}, kinds: []kind{kindAux}},
 	}
 	gateway := own(gatewayDoor, doorGateway)
 	for _, m := range []string{"/etcdserverpb.KV/Range", "/etcdserverpb.KV/Txn", "/etcdserverpb.Watch/Watch"} {

@@ -49,6 +49,9 @@ func TestEveryCellOfTheTable(t *testing.T) {
 		allow(methodConnect, doorMesh, false, kindCore, kindEntry)
 		allow(controlpb.Chores_Orders_FullMethodName, doorAux, false, kindAux)
 		allow(controlpb.Chores_Report_FullMethodName, doorAux, false, kindAux)
+		allow(controlpb.Chores_Draft_FullMethodName, doorAux, false, kindAux)
+		allow(controlpb.Chores_Allow_FullMethodName, doorAux, false, kindAux)
+		allow(controlpb.Chores_Proof_FullMethodName, doorAux, false, kindAux)
 		for _, m := range []string{methodRange, methodTxn, methodWatch} {
 			allow(m, gatewayAt, false, kindEntry)
 		}

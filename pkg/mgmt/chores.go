@@ -36,6 +36,7 @@ func (s *Server) ping(ctx context.Context) (chores.Ping, error) {
 func (r *runtime) employ(ping chores.Ping) {
 	f := &r.foreman
 	f.Ping, f.Memory, f.Log = ping, r.srv.Config.Aux.Memory, r.log
+	f.Scratch = r.folder.path(dirBackup)
 	f.Hand, f.Well = r.admitAux, r.wellHere
 	f.Lead = func(ctx context.Context, work func(context.Context) error) error {
 		return r.store.Lead(ctx, choresOffice, r.keys.Server, work)
@@ -67,21 +68,24 @@ func (r *runtime) wellHere(ctx context.Context) error {
 	return nil
 }
 
-// auxStatus describes the child process and its jobs; nil when there are none.
+// auxStatus describes the child process and its jobs; nil when there were none yet.
 func (r *runtime) auxStatus(ctx context.Context, problem func(string, ...any)) *admin.AuxStatus {
-	if !r.foreman.Configured() {
+	s := r.foreman.Status()
+	if !s.Hired {
 		return nil
 	}
-	s := r.foreman.Status()
 	for _, p := range s.Problems() {
 		problem("%s", p)
 	}
 	out := &admin.AuxStatus{
 		PID: s.PID, Started: s.Started, Restarts: s.Restarts, LastEnd: s.LastEnd, LastEnded: s.LastEnded,
-		Ping: admin.PingStatus{
-			Here: s.Leads, Held: s.Held, LastSuccess: s.Ping.LastSuccess,
-			LastFailure: s.Ping.LastFailure, Failures: s.Ping.Failures, Reason: s.Ping.Reason,
-		},
+	}
+	if r.foreman.Ping.URL == "" {
+		return out
+	}
+	out.Ping = &admin.PingStatus{
+		Here: s.Leads, Held: s.Held, LastSuccess: s.Ping.LastSuccess,
+		LastFailure: s.Ping.LastFailure, Failures: s.Ping.Failures, Reason: s.Ping.Reason,
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()

@@ -49,6 +49,7 @@ func setupf(hint, format string, args ...any) error {
 //	node/             this server's own identity
 //	etcd-tls/         etcd's certificates, made at each start
 //	etcd/             etcd's data
+//	backup/           the clone that backups are pushed from; can be made again
 //	recover.json      that recover has begun to put etcd's data in place
 //	recover/          what recover works on; nothing of it counts before that
 const (
@@ -64,6 +65,7 @@ const (
 	dirNode             = "node"
 	dirEtcdTLS          = "etcd-tls"
 	dirEtcd             = "etcd"
+	dirBackup           = "backup"
 )
 
 // keyFiles are all that founding writes before fileServer, in that order.

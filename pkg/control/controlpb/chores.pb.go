@@ -91,6 +91,149 @@ func (PingOutcome_Result) EnumDescriptor() ([]byte, []int) {
 	return file_chores_proto_rawDescGZIP(), []int{5, 0}
 }
 
+type BackupRemote_Auth int32
+
+const (
+	BackupRemote_NONE    BackupRemote_Auth = 0
+	BackupRemote_AGENT   BackupRemote_Auth = 1
+	BackupRemote_SSH_KEY BackupRemote_Auth = 2
+	BackupRemote_TOKEN   BackupRemote_Auth = 3
+)
+
+// Enum value maps for BackupRemote_Auth.
+var (
+	BackupRemote_Auth_name = map[int32]string{
+		0: "NONE",
+		1: "AGENT",
+		2: "SSH_KEY",
+		3: "TOKEN",
+	}
+	BackupRemote_Auth_value = map[string]int32{
+		"NONE":    0,
+		"AGENT":   1,
+		"SSH_KEY": 2,
+		"TOKEN":   3,
+	}
+)
+
+func (x BackupRemote_Auth) Enum() *BackupRemote_Auth {
+	p := new(BackupRemote_Auth)
+	*p = x
+	return p
+}
+
+func (x BackupRemote_Auth) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BackupRemote_Auth) Descriptor() protoreflect.EnumDescriptor {
+	return file_chores_proto_enumTypes[1].Descriptor()
+}
+
+func (BackupRemote_Auth) Type() protoreflect.EnumType {
+	return &file_chores_proto_enumTypes[1]
+}
+
+func (x BackupRemote_Auth) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BackupRemote_Auth.Descriptor instead.
+func (BackupRemote_Auth) EnumDescriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{8, 0}
+}
+
+type BackupOutcome_Failure int32
+
+const (
+	BackupOutcome_NONE             BackupOutcome_Failure = 0
+	BackupOutcome_OTHER            BackupOutcome_Failure = 1
+	BackupOutcome_NAME             BackupOutcome_Failure = 2  // the host's name was not resolved
+	BackupOutcome_CONNECTION       BackupOutcome_Failure = 3  // none came about, or it was lost
+	BackupOutcome_CERTIFICATE      BackupOutcome_Failure = 4  // not one to trust
+	BackupOutcome_HOST_KEY         BackupOutcome_Failure = 5  // not one of known_hosts
+	BackupOutcome_AUTH             BackupOutcome_Failure = 6  // the remote did not accept the credential
+	BackupOutcome_MISSING          BackupOutcome_Failure = 7  // the remote has no such repository
+	BackupOutcome_REFUSED          BackupOutcome_Failure = 8  // by a hook, or the branch is protected
+	BackupOutcome_NOT_FAST_FORWARD BackupOutcome_Failure = 9  // somebody else was faster
+	BackupOutcome_TIMEOUT          BackupOutcome_Failure = 10 // it went on for too long without any progress
+	BackupOutcome_DISK_FULL        BackupOutcome_Failure = 11 // here
+	BackupOutcome_DAMAGED          BackupOutcome_Failure = 12 // what the remote holds cannot be read, or is too large
+	BackupOutcome_STALE            BackupOutcome_Failure = 13 // the remote holds a backup of a later epoch
+	BackupOutcome_DENIED           BackupOutcome_Failure = 14 // the server no longer leads
+	BackupOutcome_DRAFT            BackupOutcome_Failure = 15 // the server could not say what to commit
+	BackupOutcome_CLONE            BackupOutcome_Failure = 16 // the clone here cannot be used
+)
+
+// Enum value maps for BackupOutcome_Failure.
+var (
+	BackupOutcome_Failure_name = map[int32]string{
+		0:  "NONE",
+		1:  "OTHER",
+		2:  "NAME",
+		3:  "CONNECTION",
+		4:  "CERTIFICATE",
+		5:  "HOST_KEY",
+		6:  "AUTH",
+		7:  "MISSING",
+		8:  "REFUSED",
+		9:  "NOT_FAST_FORWARD",
+		10: "TIMEOUT",
+		11: "DISK_FULL",
+		12: "DAMAGED",
+		13: "STALE",
+		14: "DENIED",
+		15: "DRAFT",
+		16: "CLONE",
+	}
+	BackupOutcome_Failure_value = map[string]int32{
+		"NONE":             0,
+		"OTHER":            1,
+		"NAME":             2,
+		"CONNECTION":       3,
+		"CERTIFICATE":      4,
+		"HOST_KEY":         5,
+		"AUTH":             6,
+		"MISSING":          7,
+		"REFUSED":          8,
+		"NOT_FAST_FORWARD": 9,
+		"TIMEOUT":          10,
+		"DISK_FULL":        11,
+		"DAMAGED":          12,
+		"STALE":            13,
+		"DENIED":           14,
+		"DRAFT":            15,
+		"CLONE":            16,
+	}
+)
+
+func (x BackupOutcome_Failure) Enum() *BackupOutcome_Failure {
+	p := new(BackupOutcome_Failure)
+	*p = x
+	return p
+}
+
+func (x BackupOutcome_Failure) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BackupOutcome_Failure) Descriptor() protoreflect.EnumDescriptor {
+	return file_chores_proto_enumTypes[2].Descriptor()
+}
+
+func (BackupOutcome_Failure) Type() protoreflect.EnumType {
+	return &file_chores_proto_enumTypes[2]
+}
+
+func (x BackupOutcome_Failure) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BackupOutcome_Failure.Descriptor instead.
+func (BackupOutcome_Failure) EnumDescriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{19, 0}
+}
+
 type OrdersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -133,6 +276,7 @@ type Order struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	Ping          *PingOrder             `protobuf:"bytes,2,opt,name=ping,proto3" json:"ping,omitempty"`
+	Backup        *BackupOrder           `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -177,6 +321,13 @@ func (x *Order) GetRevision() uint64 {
 func (x *Order) GetPing() *PingOrder {
 	if x != nil {
 		return x.Ping
+	}
+	return nil
+}
+
+func (x *Order) GetBackup() *BackupOrder {
+	if x != nil {
+		return x.Backup
 	}
 	return nil
 }
@@ -238,6 +389,7 @@ type ReportRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"` // of the orders that it follows; 0: none yet
 	Ping          *PingOutcome           `protobuf:"bytes,2,opt,name=ping,proto3" json:"ping,omitempty"`          // when there is a new one
+	Backup        *BackupOutcome         `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`      // when there is a new one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -282,6 +434,13 @@ func (x *ReportRequest) GetRevision() uint64 {
 func (x *ReportRequest) GetPing() *PingOutcome {
 	if x != nil {
 		return x.Ping
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetBackup() *BackupOutcome {
+	if x != nil {
+		return x.Backup
 	}
 	return nil
 }
@@ -376,22 +535,1180 @@ func (x *PingOutcome) GetStatus() uint32 {
 	return 0
 }
 
+// BackupOrder asks for commits, and for keeping them at some remotes. When due
+// or prove alone is higher than it was, what is under way goes on; with any other
+// change it is ended and begun anew.
+type BackupOrder struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Mesh           string                 `protobuf:"bytes,1,opt,name=mesh,proto3" json:"mesh,omitempty"`     // id
+	Root           []byte                 `protobuf:"bytes,2,opt,name=root,proto3" json:"root,omitempty"`     // certificate of the root, DER: whose backups are ours
+	Folder         string                 `protobuf:"bytes,3,opt,name=folder,proto3" json:"folder,omitempty"` // for the clone; this server's own
+	Epoch          *BackupEpoch           `protobuf:"bytes,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Due            uint64                 `protobuf:"varint,5,opt,name=due,proto3" json:"due,omitempty"`                                             // rises when a commit may be needed
+	Prove          uint64                 `protobuf:"varint,6,opt,name=prove,proto3" json:"prove,omitempty"`                                         // rises when what the remotes hold is to be proven
+	HeartbeatNanos int64                  `protobuf:"varint,7,opt,name=heartbeat_nanos,json=heartbeatNanos,proto3" json:"heartbeat_nanos,omitempty"` // how long there may be no tag
+	Remotes        []*BackupRemote        `protobuf:"bytes,8,rep,name=remotes,proto3" json:"remotes,omitempty"`
+	SignKey        string                 `protobuf:"bytes,9,opt,name=sign_key,json=signKey,proto3" json:"sign_key,omitempty"` // secret: SSH key that signs commits and tags; "": none does
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *BackupOrder) Reset() {
+	*x = BackupOrder{}
+	mi := &file_chores_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupOrder) ProtoMessage() {}
+
+func (x *BackupOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupOrder.ProtoReflect.Descriptor instead.
+func (*BackupOrder) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *BackupOrder) GetMesh() string {
+	if x != nil {
+		return x.Mesh
+	}
+	return ""
+}
+
+func (x *BackupOrder) GetRoot() []byte {
+	if x != nil {
+		return x.Root
+	}
+	return nil
+}
+
+func (x *BackupOrder) GetFolder() string {
+	if x != nil {
+		return x.Folder
+	}
+	return ""
+}
+
+func (x *BackupOrder) GetEpoch() *BackupEpoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
+func (x *BackupOrder) GetDue() uint64 {
+	if x != nil {
+		return x.Due
+	}
+	return 0
+}
+
+func (x *BackupOrder) GetProve() uint64 {
+	if x != nil {
+		return x.Prove
+	}
+	return 0
+}
+
+func (x *BackupOrder) GetHeartbeatNanos() int64 {
+	if x != nil {
+		return x.HeartbeatNanos
+	}
+	return 0
+}
+
+func (x *BackupOrder) GetRemotes() []*BackupRemote {
+	if x != nil {
+		return x.Remotes
+	}
+	return nil
+}
+
+func (x *BackupOrder) GetSignKey() string {
+	if x != nil {
+		return x.SignKey
+	}
+	return ""
+}
+
+// BackupEpoch orders those who may write a backup: the later epoch of the mesh
+// goes before, and in the same one the later leader.
+type BackupEpoch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Mesh          int64                  `protobuf:"varint,1,opt,name=mesh,proto3" json:"mesh,omitempty"`
+	Leader        int64                  `protobuf:"varint,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupEpoch) Reset() {
+	*x = BackupEpoch{}
+	mi := &file_chores_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupEpoch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupEpoch) ProtoMessage() {}
+
+func (x *BackupEpoch) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupEpoch.ProtoReflect.Descriptor instead.
+func (*BackupEpoch) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *BackupEpoch) GetMesh() int64 {
+	if x != nil {
+		return x.Mesh
+	}
+	return 0
+}
+
+func (x *BackupEpoch) GetLeader() int64 {
+	if x != nil {
+		return x.Leader
+	}
+	return 0
+}
+
+type BackupRemote struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	Branch        string                 `protobuf:"bytes,3,opt,name=branch,proto3" json:"branch,omitempty"`
+	User          string                 `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
+	KnownHosts    []string               `protobuf:"bytes,5,rep,name=known_hosts,json=knownHosts,proto3" json:"known_hosts,omitempty"`
+	Auth          BackupRemote_Auth      `protobuf:"varint,6,opt,name=auth,proto3,enum=meshctl.v1.BackupRemote_Auth" json:"auth,omitempty"`
+	Credential    string                 `protobuf:"bytes,7,opt,name=credential,proto3" json:"credential,omitempty"` // secret: the key or the token
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupRemote) Reset() {
+	*x = BackupRemote{}
+	mi := &file_chores_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupRemote) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupRemote) ProtoMessage() {}
+
+func (x *BackupRemote) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupRemote.ProtoReflect.Descriptor instead.
+func (*BackupRemote) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *BackupRemote) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *BackupRemote) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *BackupRemote) GetBranch() string {
+	if x != nil {
+		return x.Branch
+	}
+	return ""
+}
+
+func (x *BackupRemote) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *BackupRemote) GetKnownHosts() []string {
+	if x != nil {
+		return x.KnownHosts
+	}
+	return nil
+}
+
+func (x *BackupRemote) GetAuth() BackupRemote_Auth {
+	if x != nil {
+		return x.Auth
+	}
+	return BackupRemote_NONE
+}
+
+func (x *BackupRemote) GetCredential() string {
+	if x != nil {
+		return x.Credential
+	}
+	return ""
+}
+
+// Piece is a file of a backup, or part of one: the parts follow each other.
+type Piece struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"` // another part follows
+	Gone          bool                   `protobuf:"varint,4,opt,name=gone,proto3" json:"gone,omitempty"` // the file is to be removed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Piece) Reset() {
+	*x = Piece{}
+	mi := &file_chores_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Piece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Piece) ProtoMessage() {}
+
+func (x *Piece) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Piece.ProtoReflect.Descriptor instead.
+func (*Piece) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Piece) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *Piece) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *Piece) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *Piece) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
+}
+
+type DraftRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Part:
+	//
+	//	*DraftRequest_Base
+	//	*DraftRequest_Index
+	Part          isDraftRequest_Part `protobuf_oneof:"part"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DraftRequest) Reset() {
+	*x = DraftRequest{}
+	mi := &file_chores_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DraftRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DraftRequest) ProtoMessage() {}
+
+func (x *DraftRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DraftRequest.ProtoReflect.Descriptor instead.
+func (*DraftRequest) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *DraftRequest) GetPart() isDraftRequest_Part {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *DraftRequest) GetBase() *DraftBase {
+	if x != nil {
+		if x, ok := x.Part.(*DraftRequest_Base); ok {
+			return x.Base
+		}
+	}
+	return nil
+}
+
+func (x *DraftRequest) GetIndex() *Piece {
+	if x != nil {
+		if x, ok := x.Part.(*DraftRequest_Index); ok {
+			return x.Index
+		}
+	}
+	return nil
+}
+
+type isDraftRequest_Part interface {
+	isDraftRequest_Part()
+}
+
+type DraftRequest_Base struct {
+	Base *DraftBase `protobuf:"bytes,1,opt,name=base,proto3,oneof"` // first
+}
+
+type DraftRequest_Index struct {
+	Index *Piece `protobuf:"bytes,2,opt,name=index,proto3,oneof"`
+}
+
+func (*DraftRequest_Base) isDraftRequest_Part() {}
+
+func (*DraftRequest_Index) isDraftRequest_Part() {}
+
+// DraftBase is the commit that the next one is made on.
+type DraftBase struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         *BackupEpoch           `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"`   // of the order that the child follows
+	Commit        string                 `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"` // "": there is none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DraftBase) Reset() {
+	*x = DraftBase{}
+	mi := &file_chores_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DraftBase) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DraftBase) ProtoMessage() {}
+
+func (x *DraftBase) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DraftBase.ProtoReflect.Descriptor instead.
+func (*DraftBase) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *DraftBase) GetEpoch() *BackupEpoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
+func (x *DraftBase) GetCommit() string {
+	if x != nil {
+		return x.Commit
+	}
+	return ""
+}
+
+type DraftResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Part:
+	//
+	//	*DraftResponse_File
+	//	*DraftResponse_End
+	Part          isDraftResponse_Part `protobuf_oneof:"part"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DraftResponse) Reset() {
+	*x = DraftResponse{}
+	mi := &file_chores_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DraftResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DraftResponse) ProtoMessage() {}
+
+func (x *DraftResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DraftResponse.ProtoReflect.Descriptor instead.
+func (*DraftResponse) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DraftResponse) GetPart() isDraftResponse_Part {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *DraftResponse) GetFile() *Piece {
+	if x != nil {
+		if x, ok := x.Part.(*DraftResponse_File); ok {
+			return x.File
+		}
+	}
+	return nil
+}
+
+func (x *DraftResponse) GetEnd() *DraftEnd {
+	if x != nil {
+		if x, ok := x.Part.(*DraftResponse_End); ok {
+			return x.End
+		}
+	}
+	return nil
+}
+
+type isDraftResponse_Part interface {
+	isDraftResponse_Part()
+}
+
+type DraftResponse_File struct {
+	File *Piece `protobuf:"bytes,1,opt,name=file,proto3,oneof"`
+}
+
+type DraftResponse_End struct {
+	End *DraftEnd `protobuf:"bytes,2,opt,name=end,proto3,oneof"` // last
+}
+
+func (*DraftResponse_File) isDraftResponse_Part() {}
+
+func (*DraftResponse_End) isDraftResponse_Part() {}
+
+// DraftEnd says what the commit is. Without it there is nothing to commit.
+type DraftEnd struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Unchanged     bool                   `protobuf:"varint,1,opt,name=unchanged,proto3" json:"unchanged,omitempty"` // nothing else is set then
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Revision      int64                  `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
+	TimeUnixNanos int64                  `protobuf:"varint,4,opt,name=time_unix_nanos,json=timeUnixNanos,proto3" json:"time_unix_nanos,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DraftEnd) Reset() {
+	*x = DraftEnd{}
+	mi := &file_chores_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DraftEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DraftEnd) ProtoMessage() {}
+
+func (x *DraftEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DraftEnd.ProtoReflect.Descriptor instead.
+func (*DraftEnd) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *DraftEnd) GetUnchanged() bool {
+	if x != nil {
+		return x.Unchanged
+	}
+	return false
+}
+
+func (x *DraftEnd) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *DraftEnd) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *DraftEnd) GetTimeUnixNanos() int64 {
+	if x != nil {
+		return x.TimeUnixNanos
+	}
+	return 0
+}
+
+type AllowRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         *BackupEpoch           `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AllowRequest) Reset() {
+	*x = AllowRequest{}
+	mi := &file_chores_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AllowRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AllowRequest) ProtoMessage() {}
+
+func (x *AllowRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AllowRequest.ProtoReflect.Descriptor instead.
+func (*AllowRequest) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *AllowRequest) GetEpoch() *BackupEpoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
+type AllowResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AllowResponse) Reset() {
+	*x = AllowResponse{}
+	mi := &file_chores_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AllowResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AllowResponse) ProtoMessage() {}
+
+func (x *AllowResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AllowResponse.ProtoReflect.Descriptor instead.
+func (*AllowResponse) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{15}
+}
+
+type ProofRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Part:
+	//
+	//	*ProofRequest_Begin
+	//	*ProofRequest_File
+	Part          isProofRequest_Part `protobuf_oneof:"part"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProofRequest) Reset() {
+	*x = ProofRequest{}
+	mi := &file_chores_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProofRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProofRequest) ProtoMessage() {}
+
+func (x *ProofRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProofRequest.ProtoReflect.Descriptor instead.
+func (*ProofRequest) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ProofRequest) GetPart() isProofRequest_Part {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *ProofRequest) GetBegin() *ProofBegin {
+	if x != nil {
+		if x, ok := x.Part.(*ProofRequest_Begin); ok {
+			return x.Begin
+		}
+	}
+	return nil
+}
+
+func (x *ProofRequest) GetFile() *Piece {
+	if x != nil {
+		if x, ok := x.Part.(*ProofRequest_File); ok {
+			return x.File
+		}
+	}
+	return nil
+}
+
+type isProofRequest_Part interface {
+	isProofRequest_Part()
+}
+
+type ProofRequest_Begin struct {
+	Begin *ProofBegin `protobuf:"bytes,1,opt,name=begin,proto3,oneof"` // first
+}
+
+type ProofRequest_File struct {
+	File *Piece `protobuf:"bytes,2,opt,name=file,proto3,oneof"`
+}
+
+func (*ProofRequest_Begin) isProofRequest_Part() {}
+
+func (*ProofRequest_File) isProofRequest_Part() {}
+
+type ProofBegin struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         *BackupEpoch           `protobuf:"bytes,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Remote        string                 `protobuf:"bytes,2,opt,name=remote,proto3" json:"remote,omitempty"`
+	Commit        string                 `protobuf:"bytes,3,opt,name=commit,proto3" json:"commit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProofBegin) Reset() {
+	*x = ProofBegin{}
+	mi := &file_chores_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProofBegin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProofBegin) ProtoMessage() {}
+
+func (x *ProofBegin) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProofBegin.ProtoReflect.Descriptor instead.
+func (*ProofBegin) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ProofBegin) GetEpoch() *BackupEpoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
+func (x *ProofBegin) GetRemote() string {
+	if x != nil {
+		return x.Remote
+	}
+	return ""
+}
+
+func (x *ProofBegin) GetCommit() string {
+	if x != nil {
+		return x.Commit
+	}
+	return ""
+}
+
+type ProofResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProofResponse) Reset() {
+	*x = ProofResponse{}
+	mi := &file_chores_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProofResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProofResponse) ProtoMessage() {}
+
+func (x *ProofResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProofResponse.ProtoReflect.Descriptor instead.
+func (*ProofResponse) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{18}
+}
+
+// BackupOutcome is how a round went. Texts in it are names of the order, ids of
+// commits, and names of branches and tags that the child chose.
+type BackupOutcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Due           uint64                 `protobuf:"varint,1,opt,name=due,proto3" json:"due,omitempty"`                                               // of the order when the round began
+	Commit        string                 `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`                                          // the head of the clone; "": there is none
+	Revision      int64                  `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`                                     // of that commit
+	Committed     bool                   `protobuf:"varint,4,opt,name=committed,proto3" json:"committed,omitempty"`                                   // it was made in this round
+	Recloned      bool                   `protobuf:"varint,5,opt,name=recloned,proto3" json:"recloned,omitempty"`                                     // the clone was damaged, and begun anew
+	Failure       BackupOutcome_Failure  `protobuf:"varint,6,opt,name=failure,proto3,enum=meshctl.v1.BackupOutcome_Failure" json:"failure,omitempty"` // what ended the round for all remotes
+	Remotes       []*RemoteOutcome       `protobuf:"bytes,7,rep,name=remotes,proto3" json:"remotes,omitempty"`
+	Proof         *ProofOutcome          `protobuf:"bytes,8,opt,name=proof,proto3" json:"proof,omitempty"` // when one was ordered
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupOutcome) Reset() {
+	*x = BackupOutcome{}
+	mi := &file_chores_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupOutcome) ProtoMessage() {}
+
+func (x *BackupOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupOutcome.ProtoReflect.Descriptor instead.
+func (*BackupOutcome) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *BackupOutcome) GetDue() uint64 {
+	if x != nil {
+		return x.Due
+	}
+	return 0
+}
+
+func (x *BackupOutcome) GetCommit() string {
+	if x != nil {
+		return x.Commit
+	}
+	return ""
+}
+
+func (x *BackupOutcome) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *BackupOutcome) GetCommitted() bool {
+	if x != nil {
+		return x.Committed
+	}
+	return false
+}
+
+func (x *BackupOutcome) GetRecloned() bool {
+	if x != nil {
+		return x.Recloned
+	}
+	return false
+}
+
+func (x *BackupOutcome) GetFailure() BackupOutcome_Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return BackupOutcome_NONE
+}
+
+func (x *BackupOutcome) GetRemotes() []*RemoteOutcome {
+	if x != nil {
+		return x.Remotes
+	}
+	return nil
+}
+
+func (x *BackupOutcome) GetProof() *ProofOutcome {
+	if x != nil {
+		return x.Proof
+	}
+	return nil
+}
+
+type RemoteOutcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Failure       BackupOutcome_Failure  `protobuf:"varint,2,opt,name=failure,proto3,enum=meshctl.v1.BackupOutcome_Failure" json:"failure,omitempty"`
+	Head          string                 `protobuf:"bytes,3,opt,name=head,proto3" json:"head,omitempty"`                                           // what the remote holds, when that is ours
+	Revision      int64                  `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`                                  // of that backup
+	TimeUnixNanos int64                  `protobuf:"varint,5,opt,name=time_unix_nanos,json=timeUnixNanos,proto3" json:"time_unix_nanos,omitempty"` // of that backup
+	Behind        int64                  `protobuf:"varint,6,opt,name=behind,proto3" json:"behind,omitempty"`                                      // commits that it has yet to get; -1: not known
+	Tag           string                 `protobuf:"bytes,7,opt,name=tag,proto3" json:"tag,omitempty"`                                             // pushed in this round
+	Merged        bool                   `protobuf:"varint,8,opt,name=merged,proto3" json:"merged,omitempty"`                                      // commits of others that left our files alone
+	Conflict      string                 `protobuf:"bytes,9,opt,name=conflict,proto3" json:"conflict,omitempty"`                                   // the branch that keeps commits of others that did not
+	HostKey       string                 `protobuf:"bytes,10,opt,name=host_key,json=hostKey,proto3" json:"host_key,omitempty"`                     // with HOST_KEY: fingerprint of the key that was shown
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoteOutcome) Reset() {
+	*x = RemoteOutcome{}
+	mi := &file_chores_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoteOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoteOutcome) ProtoMessage() {}
+
+func (x *RemoteOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoteOutcome.ProtoReflect.Descriptor instead.
+func (*RemoteOutcome) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RemoteOutcome) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RemoteOutcome) GetFailure() BackupOutcome_Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return BackupOutcome_NONE
+}
+
+func (x *RemoteOutcome) GetHead() string {
+	if x != nil {
+		return x.Head
+	}
+	return ""
+}
+
+func (x *RemoteOutcome) GetRevision() int64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *RemoteOutcome) GetTimeUnixNanos() int64 {
+	if x != nil {
+		return x.TimeUnixNanos
+	}
+	return 0
+}
+
+func (x *RemoteOutcome) GetBehind() int64 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
+}
+
+func (x *RemoteOutcome) GetTag() string {
+	if x != nil {
+		return x.Tag
+	}
+	return ""
+}
+
+func (x *RemoteOutcome) GetMerged() bool {
+	if x != nil {
+		return x.Merged
+	}
+	return false
+}
+
+func (x *RemoteOutcome) GetConflict() string {
+	if x != nil {
+		return x.Conflict
+	}
+	return ""
+}
+
+func (x *RemoteOutcome) GetHostKey() string {
+	if x != nil {
+		return x.HostKey
+	}
+	return ""
+}
+
+type ProofOutcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Prove         uint64                 `protobuf:"varint,1,opt,name=prove,proto3" json:"prove,omitempty"` // of the order when it began
+	Remote        string                 `protobuf:"bytes,2,opt,name=remote,proto3" json:"remote,omitempty"`
+	Commit        string                 `protobuf:"bytes,3,opt,name=commit,proto3" json:"commit,omitempty"`
+	Failure       BackupOutcome_Failure  `protobuf:"varint,4,opt,name=failure,proto3,enum=meshctl.v1.BackupOutcome_Failure" json:"failure,omitempty"` // why nothing was handed to the server; it knows how the rest went
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProofOutcome) Reset() {
+	*x = ProofOutcome{}
+	mi := &file_chores_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProofOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProofOutcome) ProtoMessage() {}
+
+func (x *ProofOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProofOutcome.ProtoReflect.Descriptor instead.
+func (*ProofOutcome) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ProofOutcome) GetProve() uint64 {
+	if x != nil {
+		return x.Prove
+	}
+	return 0
+}
+
+func (x *ProofOutcome) GetRemote() string {
+	if x != nil {
+		return x.Remote
+	}
+	return ""
+}
+
+func (x *ProofOutcome) GetCommit() string {
+	if x != nil {
+		return x.Commit
+	}
+	return ""
+}
+
+func (x *ProofOutcome) GetFailure() BackupOutcome_Failure {
+	if x != nil {
+		return x.Failure
+	}
+	return BackupOutcome_NONE
+}
+
 var File_chores_proto protoreflect.FileDescriptor
 
 const file_chores_proto_rawDesc = "" +
 	"\n" +
 	"\fchores.proto\x12\n" +
 	"meshctl.v1\"\x0f\n" +
-	"\rOrdersRequest\"N\n" +
+	"\rOrdersRequest\"\x7f\n" +
 	"\x05Order\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12)\n" +
-	"\x04ping\x18\x02 \x01(\v2\x15.meshctl.v1.PingOrderR\x04ping\"D\n" +
+	"\x04ping\x18\x02 \x01(\v2\x15.meshctl.v1.PingOrderR\x04ping\x12/\n" +
+	"\x06backup\x18\x03 \x01(\v2\x17.meshctl.v1.BackupOrderR\x06backup\"D\n" +
 	"\tPingOrder\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12%\n" +
-	"\x0einterval_nanos\x18\x02 \x01(\x03R\rintervalNanos\"X\n" +
+	"\x0einterval_nanos\x18\x02 \x01(\x03R\rintervalNanos\"\x8b\x01\n" +
 	"\rReportRequest\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12+\n" +
-	"\x04ping\x18\x02 \x01(\v2\x17.meshctl.v1.PingOutcomeR\x04ping\"\x10\n" +
+	"\x04ping\x18\x02 \x01(\v2\x17.meshctl.v1.PingOutcomeR\x04ping\x121\n" +
+	"\x06backup\x18\x03 \x01(\v2\x19.meshctl.v1.BackupOutcomeR\x06backup\"\x10\n" +
 	"\x0eReportResponse\"\xe0\x01\n" +
 	"\vPingOutcome\x126\n" +
 	"\x06result\x18\x01 \x01(\x0e2\x1e.meshctl.v1.PingOutcome.ResultR\x06result\x12\x16\n" +
@@ -407,10 +1724,123 @@ const file_chores_proto_rawDesc = "" +
 	"\n" +
 	"\x06STATUS\x10\x06\x12\f\n" +
 	"\bREDIRECT\x10\a\x12\t\n" +
-	"\x05OTHER\x10\b2\x83\x01\n" +
+	"\x05OTHER\x10\b\"\x9c\x02\n" +
+	"\vBackupOrder\x12\x12\n" +
+	"\x04mesh\x18\x01 \x01(\tR\x04mesh\x12\x12\n" +
+	"\x04root\x18\x02 \x01(\fR\x04root\x12\x16\n" +
+	"\x06folder\x18\x03 \x01(\tR\x06folder\x12-\n" +
+	"\x05epoch\x18\x04 \x01(\v2\x17.meshctl.v1.BackupEpochR\x05epoch\x12\x10\n" +
+	"\x03due\x18\x05 \x01(\x04R\x03due\x12\x14\n" +
+	"\x05prove\x18\x06 \x01(\x04R\x05prove\x12'\n" +
+	"\x0fheartbeat_nanos\x18\a \x01(\x03R\x0eheartbeatNanos\x122\n" +
+	"\aremotes\x18\b \x03(\v2\x18.meshctl.v1.BackupRemoteR\aremotes\x12\x19\n" +
+	"\bsign_key\x18\t \x01(\tR\asignKey\"9\n" +
+	"\vBackupEpoch\x12\x12\n" +
+	"\x04mesh\x18\x01 \x01(\x03R\x04mesh\x12\x16\n" +
+	"\x06leader\x18\x02 \x01(\x03R\x06leader\"\x89\x02\n" +
+	"\fBackupRemote\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x16\n" +
+	"\x06branch\x18\x03 \x01(\tR\x06branch\x12\x12\n" +
+	"\x04user\x18\x04 \x01(\tR\x04user\x12\x1f\n" +
+	"\vknown_hosts\x18\x05 \x03(\tR\n" +
+	"knownHosts\x121\n" +
+	"\x04auth\x18\x06 \x01(\x0e2\x1d.meshctl.v1.BackupRemote.AuthR\x04auth\x12\x1e\n" +
+	"\n" +
+	"credential\x18\a \x01(\tR\n" +
+	"credential\"3\n" +
+	"\x04Auth\x12\b\n" +
+	"\x04NONE\x10\x00\x12\t\n" +
+	"\x05AGENT\x10\x01\x12\v\n" +
+	"\aSSH_KEY\x10\x02\x12\t\n" +
+	"\x05TOKEN\x10\x03\"W\n" +
+	"\x05Piece\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\x12\x12\n" +
+	"\x04gone\x18\x04 \x01(\bR\x04gone\"n\n" +
+	"\fDraftRequest\x12+\n" +
+	"\x04base\x18\x01 \x01(\v2\x15.meshctl.v1.DraftBaseH\x00R\x04base\x12)\n" +
+	"\x05index\x18\x02 \x01(\v2\x11.meshctl.v1.PieceH\x00R\x05indexB\x06\n" +
+	"\x04part\"R\n" +
+	"\tDraftBase\x12-\n" +
+	"\x05epoch\x18\x01 \x01(\v2\x17.meshctl.v1.BackupEpochR\x05epoch\x12\x16\n" +
+	"\x06commit\x18\x02 \x01(\tR\x06commit\"j\n" +
+	"\rDraftResponse\x12'\n" +
+	"\x04file\x18\x01 \x01(\v2\x11.meshctl.v1.PieceH\x00R\x04file\x12(\n" +
+	"\x03end\x18\x02 \x01(\v2\x14.meshctl.v1.DraftEndH\x00R\x03endB\x06\n" +
+	"\x04part\"\x86\x01\n" +
+	"\bDraftEnd\x12\x1c\n" +
+	"\tunchanged\x18\x01 \x01(\bR\tunchanged\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision\x12&\n" +
+	"\x0ftime_unix_nanos\x18\x04 \x01(\x03R\rtimeUnixNanos\"=\n" +
+	"\fAllowRequest\x12-\n" +
+	"\x05epoch\x18\x01 \x01(\v2\x17.meshctl.v1.BackupEpochR\x05epoch\"\x0f\n" +
+	"\rAllowResponse\"o\n" +
+	"\fProofRequest\x12.\n" +
+	"\x05begin\x18\x01 \x01(\v2\x16.meshctl.v1.ProofBeginH\x00R\x05begin\x12'\n" +
+	"\x04file\x18\x02 \x01(\v2\x11.meshctl.v1.PieceH\x00R\x04fileB\x06\n" +
+	"\x04part\"k\n" +
+	"\n" +
+	"ProofBegin\x12-\n" +
+	"\x05epoch\x18\x01 \x01(\v2\x17.meshctl.v1.BackupEpochR\x05epoch\x12\x16\n" +
+	"\x06remote\x18\x02 \x01(\tR\x06remote\x12\x16\n" +
+	"\x06commit\x18\x03 \x01(\tR\x06commit\"\x0f\n" +
+	"\rProofResponse\"\x9b\x04\n" +
+	"\rBackupOutcome\x12\x10\n" +
+	"\x03due\x18\x01 \x01(\x04R\x03due\x12\x16\n" +
+	"\x06commit\x18\x02 \x01(\tR\x06commit\x12\x1a\n" +
+	"\brevision\x18\x03 \x01(\x03R\brevision\x12\x1c\n" +
+	"\tcommitted\x18\x04 \x01(\bR\tcommitted\x12\x1a\n" +
+	"\brecloned\x18\x05 \x01(\bR\brecloned\x12;\n" +
+	"\afailure\x18\x06 \x01(\x0e2!.meshctl.v1.BackupOutcome.FailureR\afailure\x123\n" +
+	"\aremotes\x18\a \x03(\v2\x19.meshctl.v1.RemoteOutcomeR\aremotes\x12.\n" +
+	"\x05proof\x18\b \x01(\v2\x18.meshctl.v1.ProofOutcomeR\x05proof\"\xe7\x01\n" +
+	"\aFailure\x12\b\n" +
+	"\x04NONE\x10\x00\x12\t\n" +
+	"\x05OTHER\x10\x01\x12\b\n" +
+	"\x04NAME\x10\x02\x12\x0e\n" +
+	"\n" +
+	"CONNECTION\x10\x03\x12\x0f\n" +
+	"\vCERTIFICATE\x10\x04\x12\f\n" +
+	"\bHOST_KEY\x10\x05\x12\b\n" +
+	"\x04AUTH\x10\x06\x12\v\n" +
+	"\aMISSING\x10\a\x12\v\n" +
+	"\aREFUSED\x10\b\x12\x14\n" +
+	"\x10NOT_FAST_FORWARD\x10\t\x12\v\n" +
+	"\aTIMEOUT\x10\n" +
+	"\x12\r\n" +
+	"\tDISK_FULL\x10\v\x12\v\n" +
+	"\aDAMAGED\x10\f\x12\t\n" +
+	"\x05STALE\x10\r\x12\n" +
+	"\n" +
+	"\x06DENIED\x10\x0e\x12\t\n" +
+	"\x05DRAFT\x10\x0f\x12\t\n" +
+	"\x05CLONE\x10\x10\"\xb1\x02\n" +
+	"\rRemoteOutcome\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12;\n" +
+	"\afailure\x18\x02 \x01(\x0e2!.meshctl.v1.BackupOutcome.FailureR\afailure\x12\x12\n" +
+	"\x04head\x18\x03 \x01(\tR\x04head\x12\x1a\n" +
+	"\brevision\x18\x04 \x01(\x03R\brevision\x12&\n" +
+	"\x0ftime_unix_nanos\x18\x05 \x01(\x03R\rtimeUnixNanos\x12\x16\n" +
+	"\x06behind\x18\x06 \x01(\x03R\x06behind\x12\x10\n" +
+	"\x03tag\x18\a \x01(\tR\x03tag\x12\x16\n" +
+	"\x06merged\x18\b \x01(\bR\x06merged\x12\x1a\n" +
+	"\bconflict\x18\t \x01(\tR\bconflict\x12\x19\n" +
+	"\bhost_key\x18\n" +
+	" \x01(\tR\ahostKey\"\x91\x01\n" +
+	"\fProofOutcome\x12\x14\n" +
+	"\x05prove\x18\x01 \x01(\x04R\x05prove\x12\x16\n" +
+	"\x06remote\x18\x02 \x01(\tR\x06remote\x12\x16\n" +
+	"\x06commit\x18\x03 \x01(\tR\x06commit\x12;\n" +
+	"\afailure\x18\x04 \x01(\x0e2!.meshctl.v1.BackupOutcome.FailureR\afailure2\xc3\x02\n" +
 	"\x06Chores\x128\n" +
 	"\x06Orders\x12\x19.meshctl.v1.OrdersRequest\x1a\x11.meshctl.v1.Order0\x01\x12?\n" +
-	"\x06Report\x12\x19.meshctl.v1.ReportRequest\x1a\x1a.meshctl.v1.ReportResponseB2Z0github.com/meshctl/meshctl/pkg/control/controlpbb\x06proto3"
+	"\x06Report\x12\x19.meshctl.v1.ReportRequest\x1a\x1a.meshctl.v1.ReportResponse\x12@\n" +
+	"\x05Draft\x12\x18.meshctl.v1.DraftRequest\x1a\x19.meshctl.v1.DraftResponse(\x010\x01\x12<\n" +
+	"\x05Allow\x12\x18.meshctl.v1.AllowRequest\x1a\x19.meshctl.v1.AllowResponse\x12>\n" +
+	"\x05Proof\x12\x18.meshctl.v1.ProofRequest\x1a\x19.meshctl.v1.ProofResponse(\x01B2Z0github.com/meshctl/meshctl/pkg/control/controlpbb\x06proto3"
 
 var (
 	file_chores_proto_rawDescOnce sync.Once
@@ -424,30 +1854,73 @@ func file_chores_proto_rawDescGZIP() []byte {
 	return file_chores_proto_rawDescData
 }
 
-var file_chores_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_chores_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_chores_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_chores_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_chores_proto_goTypes = []any{
-	(PingOutcome_Result)(0), // 0: meshctl.v1.PingOutcome.Result
-	(*OrdersRequest)(nil),   // 1: meshctl.v1.OrdersRequest
-	(*Order)(nil),           // 2: meshctl.v1.Order
-	(*PingOrder)(nil),       // 3: meshctl.v1.PingOrder
-	(*ReportRequest)(nil),   // 4: meshctl.v1.ReportRequest
-	(*ReportResponse)(nil),  // 5: meshctl.v1.ReportResponse
-	(*PingOutcome)(nil),     // 6: meshctl.v1.PingOutcome
+	(PingOutcome_Result)(0),    // 0: meshctl.v1.PingOutcome.Result
+	(BackupRemote_Auth)(0),     // 1: meshctl.v1.BackupRemote.Auth
+	(BackupOutcome_Failure)(0), // 2: meshctl.v1.BackupOutcome.Failure
+	(*OrdersRequest)(nil),      // 3: meshctl.v1.OrdersRequest
+	(*Order)(nil),              // 4: meshctl.v1.Order
+	(*PingOrder)(nil),          // 5: meshctl.v1.PingOrder
+	(*ReportRequest)(nil),      // 6: meshctl.v1.ReportRequest
+	(*ReportResponse)(nil),     // 7: meshctl.v1.ReportResponse
+	(*PingOutcome)(nil),        // 8: meshctl.v1.PingOutcome
+	(*BackupOrder)(nil),        // 9: meshctl.v1.BackupOrder
+	(*BackupEpoch)(nil),        // 10: meshctl.v1.BackupEpoch
+	(*BackupRemote)(nil),       // 11: meshctl.v1.BackupRemote
+	(*Piece)(nil),              // 12: meshctl.v1.Piece
+	(*DraftRequest)(nil),       // 13: meshctl.v1.DraftRequest
+	(*DraftBase)(nil),          // 14: meshctl.v1.DraftBase
+	(*DraftResponse)(nil),      // 15: meshctl.v1.DraftResponse
+	(*DraftEnd)(nil),           // 16: meshctl.v1.DraftEnd
+	(*AllowRequest)(nil),       // 17: meshctl.v1.AllowRequest
+	(*AllowResponse)(nil),      // 18: meshctl.v1.AllowResponse
+	(*ProofRequest)(nil),       // 19: meshctl.v1.ProofRequest
+	(*ProofBegin)(nil),         // 20: meshctl.v1.ProofBegin
+	(*ProofResponse)(nil),      // 21: meshctl.v1.ProofResponse
+	(*BackupOutcome)(nil),      // 22: meshctl.v1.BackupOutcome
+	(*RemoteOutcome)(nil),      // 23: meshctl.v1.RemoteOutcome
+	(*ProofOutcome)(nil),       // 24: meshctl.v1.ProofOutcome
 }
 var file_chores_proto_depIdxs = []int32{
-	3, // 0: meshctl.v1.Order.ping:type_name -> meshctl.v1.PingOrder
-	6, // 1: meshctl.v1.ReportRequest.ping:type_name -> meshctl.v1.PingOutcome
-	0, // 2: meshctl.v1.PingOutcome.result:type_name -> meshctl.v1.PingOutcome.Result
-	1, // 3: meshctl.v1.Chores.Orders:input_type -> meshctl.v1.OrdersRequest
-	4, // 4: meshctl.v1.Chores.Report:input_type -> meshctl.v1.ReportRequest
-	2, // 5: meshctl.v1.Chores.Orders:output_type -> meshctl.v1.Order
-	5, // 6: meshctl.v1.Chores.Report:output_type -> meshctl.v1.ReportResponse
-	5, // [5:7] is the sub-list for method output_type
-	3, // [3:5] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	5,  // 0: meshctl.v1.Order.ping:type_name -> meshctl.v1.PingOrder
+	9,  // 1: meshctl.v1.Order.backup:type_name -> meshctl.v1.BackupOrder
+	8,  // 2: meshctl.v1.ReportRequest.ping:type_name -> meshctl.v1.PingOutcome
+	22, // 3: meshctl.v1.ReportRequest.backup:type_name -> meshctl.v1.BackupOutcome
+	0,  // 4: meshctl.v1.PingOutcome.result:type_name -> meshctl.v1.PingOutcome.Result
+	10, // 5: meshctl.v1.BackupOrder.epoch:type_name -> meshctl.v1.BackupEpoch
+	11, // 6: meshctl.v1.BackupOrder.remotes:type_name -> meshctl.v1.BackupRemote
+	1,  // 7: meshctl.v1.BackupRemote.auth:type_name -> meshctl.v1.BackupRemote.Auth
+	14, // 8: meshctl.v1.DraftRequest.base:type_name -> meshctl.v1.DraftBase
+	12, // 9: meshctl.v1.DraftRequest.index:type_name -> meshctl.v1.Piece
+	10, // 10: meshctl.v1.DraftBase.epoch:type_name -> meshctl.v1.BackupEpoch
+	12, // 11: meshctl.v1.DraftResponse.file:type_name -> meshctl.v1.Piece
+	16, // 12: meshctl.v1.DraftResponse.end:type_name -> meshctl.v1.DraftEnd
+	10, // 13: meshctl.v1.AllowRequest.epoch:type_name -> meshctl.v1.BackupEpoch
+	20, // 14: meshctl.v1.ProofRequest.begin:type_name -> meshctl.v1.ProofBegin
+	12, // 15: meshctl.v1.ProofRequest.file:type_name -> meshctl.v1.Piece
+	10, // 16: meshctl.v1.ProofBegin.epoch:type_name -> meshctl.v1.BackupEpoch
+	2,  // 17: meshctl.v1.BackupOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
+	23, // 18: meshctl.v1.BackupOutcome.remotes:type_name -> meshctl.v1.RemoteOutcome
+	24, // 19: meshctl.v1.BackupOutcome.proof:type_name -> meshctl.v1.ProofOutcome
+	2,  // 20: meshctl.v1.RemoteOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
+	2,  // 21: meshctl.v1.ProofOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
+	3,  // 22: meshctl.v1.Chores.Orders:input_type -> meshctl.v1.OrdersRequest
+	6,  // 23: meshctl.v1.Chores.Report:input_type -> meshctl.v1.ReportRequest
+	13, // 24: meshctl.v1.Chores.Draft:input_type -> meshctl.v1.DraftRequest
+	17, // 25: meshctl.v1.Chores.Allow:input_type -> meshctl.v1.AllowRequest
+	19, // 26: meshctl.v1.Chores.Proof:input_type -> meshctl.v1.ProofRequest
+	4,  // 27: meshctl.v1.Chores.Orders:output_type -> meshctl.v1.Order
+	7,  // 28: meshctl.v1.Chores.Report:output_type -> meshctl.v1.ReportResponse
+	15, // 29: meshctl.v1.Chores.Draft:output_type -> meshctl.v1.DraftResponse
+	18, // 30: meshctl.v1.Chores.Allow:output_type -> meshctl.v1.AllowResponse
+	21, // 31: meshctl.v1.Chores.Proof:output_type -> meshctl.v1.ProofResponse
+	27, // [27:32] is the sub-list for method output_type
+	22, // [22:27] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_chores_proto_init() }
@@ -455,13 +1928,25 @@ func file_chores_proto_init() {
 	if File_chores_proto != nil {
 		return
 	}
+	file_chores_proto_msgTypes[10].OneofWrappers = []any{
+		(*DraftRequest_Base)(nil),
+		(*DraftRequest_Index)(nil),
+	}
+	file_chores_proto_msgTypes[12].OneofWrappers = []any{
+		(*DraftResponse_File)(nil),
+		(*DraftResponse_End)(nil),
+	}
+	file_chores_proto_msgTypes[16].OneofWrappers = []any{
+		(*ProofRequest_Begin)(nil),
+		(*ProofRequest_File)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chores_proto_rawDesc), len(file_chores_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   6,
+			NumEnums:      3,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

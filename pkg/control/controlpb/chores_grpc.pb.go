@@ -24,6 +24,9 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Chores_Orders_FullMethodName = "/meshctl.v1.Chores/Orders"
 	Chores_Report_FullMethodName = "/meshctl.v1.Chores/Report"
+	Chores_Draft_FullMethodName  = "/meshctl.v1.Chores/Draft"
+	Chores_Allow_FullMethodName  = "/meshctl.v1.Chores/Allow"
+	Chores_Proof_FullMethodName  = "/meshctl.v1.Chores/Proof"
 )
 
 // ChoresClient is the client API for Chores service.
@@ -38,6 +41,14 @@ type ChoresClient interface {
 	// Report is the child's sign of life, with the orders that it follows and how
 	// its work went since the last one.
 	Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error)
+	// Draft answers with what the next commit of the backup is to change. The
+	// child sends first how its base begins, and the base's index.
+	Draft(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DraftRequest, DraftResponse], error)
+	// Allow says whether the server still leads: asked right before every push.
+	Allow(ctx context.Context, in *AllowRequest, opts ...grpc.CallOption) (*AllowResponse, error)
+	// Proof takes the files of a fresh clone of what a remote holds, for the server
+	// to restore them and compare.
+	Proof(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ProofRequest, ProofResponse], error)
 }
 
 type choresClient struct {
@@ -77,6 +88,42 @@ func (c *choresClient) Report(ctx context.Context, in *ReportRequest, opts ...gr
 	return out, nil
 }
 
+func (c *choresClient) Draft(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DraftRequest, DraftResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Chores_ServiceDesc.Streams[1], Chores_Draft_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[DraftRequest, DraftResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Chores_DraftClient = grpc.BidiStreamingClient[DraftRequest, DraftResponse]
+
+func (c *choresClient) Allow(ctx context.Context, in *AllowRequest, opts ...grpc.CallOption) (*AllowResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AllowResponse)
+	err := c.cc.Invoke(ctx, Chores_Allow_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *choresClient) Proof(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ProofRequest, ProofResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Chores_ServiceDesc.Streams[2], Chores_Proof_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ProofRequest, ProofResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Chores_ProofClient = grpc.ClientStreamingClient[ProofRequest, ProofResponse]
+
 // ChoresServer is the server API for Chores service.
 // All implementations must embed UnimplementedChoresServer
 // for forward compatibility.
@@ -89,6 +136,14 @@ type ChoresServer interface {
 	// Report is the child's sign of life, with the orders that it follows and how
 	// its work went since the last one.
 	Report(context.Context, *ReportRequest) (*ReportResponse, error)
+	// Draft answers with what the next commit of the backup is to change. The
+	// child sends first how its base begins, and the base's index.
+	Draft(grpc.BidiStreamingServer[DraftRequest, DraftResponse]) error
+	// Allow says whether the server still leads: asked right before every push.
+	Allow(context.Context, *AllowRequest) (*AllowResponse, error)
+	// Proof takes the files of a fresh clone of what a remote holds, for the server
+	// to restore them and compare.
+	Proof(grpc.ClientStreamingServer[ProofRequest, ProofResponse]) error
 	mustEmbedUnimplementedChoresServer()
 }
 
@@ -104,6 +159,15 @@ func (UnimplementedChoresServer) Orders(*OrdersRequest, grpc.ServerStreamingServ
 }
 func (UnimplementedChoresServer) Report(context.Context, *ReportRequest) (*ReportResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Report not implemented")
+}
+func (UnimplementedChoresServer) Draft(grpc.BidiStreamingServer[DraftRequest, DraftResponse]) error {
+	return status.Error(codes.Unimplemented, "method Draft not implemented")
+}
+func (UnimplementedChoresServer) Allow(context.Context, *AllowRequest) (*AllowResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Allow not implemented")
+}
+func (UnimplementedChoresServer) Proof(grpc.ClientStreamingServer[ProofRequest, ProofResponse]) error {
+	return status.Error(codes.Unimplemented, "method Proof not implemented")
 }
 func (UnimplementedChoresServer) mustEmbedUnimplementedChoresServer() {}
 func (UnimplementedChoresServer) testEmbeddedByValue()                {}
@@ -155,6 +219,38 @@ func _Chores_Report_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Chores_Draft_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ChoresServer).Draft(&grpc.GenericServerStream[DraftRequest, DraftResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Chores_DraftServer = grpc.BidiStreamingServer[DraftRequest, DraftResponse]
+
+func _Chores_Allow_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AllowRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ChoresServer).Allow(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Chores_Allow_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ChoresServer).Allow(ctx, req.(*AllowRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Chores_Proof_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(ChoresServer).Proof(&grpc.GenericServerStream[ProofRequest, ProofResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Chores_ProofServer = grpc.ClientStreamingServer[ProofRequest, ProofResponse]
+
 // Chores_ServiceDesc is the grpc.ServiceDesc for Chores service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -166,12 +262,27 @@ var Chores_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Report",
 			Handler:    _Chores_Report_Handler,
 		},
+		{
+			MethodName: "Allow",
+			Handler:    _Chores_Allow_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Orders",
 			Handler:       _Chores_Orders_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "Draft",
+			Handler:       _Chores_Draft_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Proof",
+			Handler:       _Chores_Proof_Handler,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "chores.proto",
