@@ -24,6 +24,8 @@ import (
 //	├── servers/<server id>          management servers, removed ones too
 //	├── config/mesh                  mesh-wide configuration
 //	├── ca/<name>                    sealed keys, certificates
+//	├── backup/settings              where backups go, and who can read them
+//	├── backupstate/state            how they go
 //	├── routes/<server name>         derived: what an entry learns of a name
 //	├── targets/<core id>            derived: what an entry learns of a core
 //	├── rollouts/<group>             how a configuration reaches a group of nodes
@@ -36,6 +38,8 @@ import (
 //	│   ├── devices/<member id>/<name>   devices' labels are unique within a member
 //	│   ├── suffixes/<name>              cells' suffixes
 //	│   └── routes/<device id>           the names under which a device has routes
+//	├── changed                      rewritten with everything that backups hold
+//	├── importing                    there while an import is not complete
 //	├── deletions/<folder>           rewritten by every deletion in folder, so that
 //	│                                who listed the folder notices
 //	└── election/<office>            under the lease of the server that holds it
@@ -54,6 +58,8 @@ const (
 	folderServers     = "servers"
 	folderConfig      = "config"
 	folderCA          = "ca"
+	folderBackup      = "backup"
+	folderBackupState = "backupstate"
 	folderRoutes      = "routes"
 	folderTargets     = "targets"
 	folderRollouts    = "rollouts"
@@ -70,6 +76,18 @@ const (
 
 // ConfigKey is the id of the one object in Store.Config.
 const ConfigKey = "mesh"
+
+// BackupKey is the id of the one object in Store.Backup, and BackupStateKey of
+// the one in Store.BackupState.
+const (
+	BackupKey      = "settings"
+	BackupStateKey = "state"
+)
+
+const (
+	changedKey   = root + "changed"
+	importingKey = root + "importing"
+)
 
 // maxID bounds an id in bytes; the longest are server names (253).
 const maxID = 300
@@ -139,3 +157,12 @@ func CellKeyPlace(id mesh.CellID) string { return place(folderCells, string(id),
 
 // BlobPlace is the place of a sealed text inside a blob, for Seal and Unseal.
 func BlobPlace(name string) string { return place(folderCA, name, "data") }
+
+// BackupRemotePlace is the place of a remote's credential, for Seal and Unseal.
+func BackupRemotePlace(name string) string { return place(folderBackup, name, "credential") }
+
+// BackupVerifyPlace is the place of BackupSettings.VerifyIdentity.
+func BackupVerifyPlace() string { return place(folderBackup, BackupKey, "verifyIdentity") }
+
+// BackupSignPlace is the place of BackupSettings.SignKey.
+func BackupSignPlace() string { return place(folderBackup, BackupKey, "signKey") }

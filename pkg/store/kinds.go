@@ -68,6 +68,10 @@ func (s *Store) nameless() {
 		kind: kind{folder: folderConfig, name: "config", audited: true}}
 	s.CA = &Collection[string, Blob]{s: s,
 		kind: kind{folder: folderCA, name: "ca", audited: true, secret: []string{"data"}}}
+	s.Backup = &Collection[string, mesh.BackupSettings]{s: s,
+		kind: kind{folder: folderBackup, name: "backup", audited: true}}
+	s.BackupState = &Collection[string, mesh.BackupState]{s: s,
+		kind: kind{folder: folderBackupState, name: "backup state"}}
 	s.Certs = &Collection[string, mesh.CertRecord]{s: s,
 		kind: kind{folder: folderCerts, name: "cert"},
 		id:   func(c mesh.CertRecord) string { return c.Serial }}

@@ -58,7 +58,11 @@ func (s *Store) stale(ctx context.Context) ([]func(*Tx) error, error) {
 		return nil, err
 	}
 	blobs, err := s.staleBlobs(ctx)
-	return slices.Concat(devices, cells, blobs), err
+	if err != nil {
+		return nil, err
+	}
+	backup, err := s.staleBackup(ctx)
+	return slices.Concat(devices, cells, blobs, backup), err
 }
 
 func staleIn[K ~string, V any](ctx context.Context, s *Store, c *Collection[K, V], place func(K) string, field func(*V) *mesh.Sealed) ([]func(*Tx) error, error) {
@@ -126,6 +130,59 @@ func (s *Store) staleBlobs(ctx context.Context) ([]func(*Tx) error, error) {
 		})
 	}
 	return out, nil
+}
+
+// staleBackup: the sealed fields of the settings of backups are sealed anew
+// together.
+func (s *Store) staleBackup(ctx context.Context) ([]func(*Tx) error, error) {
+	all, _, err := s.Backup.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.anewBackup(all[BackupKey])
+	if errors.Is(err, errFresh) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []func(*Tx) error{func(tx *Tx) error {
+		b, err := Get(tx, s.Backup, BackupKey)
+		if err != nil {
+			return err
+		}
+		if b, err = s.anewBackup(b); err != nil {
+			return err
+		}
+		return Update(tx, s.Backup, BackupKey, func(old *mesh.BackupSettings) error {
+			*old = b
+			return nil
+		})
+	}}, nil
+}
+
+// anewBackup returns b with its sealed fields under the key of now, or errFresh.
+func (s *Store) anewBackup(b mesh.BackupSettings) (mesh.BackupSettings, error) {
+	b.Remotes = slices.Clone(b.Remotes)
+	fields := map[string]*mesh.Sealed{BackupVerifyPlace(): &b.VerifyIdentity, BackupSignPlace(): &b.SignKey}
+	for i := range b.Remotes {
+		fields[BackupRemotePlace(b.Remotes[i].Name)] = &b.Remotes[i].Credential
+	}
+	fresh := true
+	for place, field := range fields {
+		sealed, err := s.anew(place, *field)
+		if errors.Is(err, errFresh) {
+			continue
+		}
+		if err != nil {
+			return b, err
+		}
+		*field, fresh = sealed, false
+	}
+	if fresh {
+		return b, errFresh
+	}
+	return b, nil
 }
 
 // anew seals a value under the key of now, or returns errFresh.

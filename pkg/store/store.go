@@ -53,15 +53,17 @@ type Store struct {
 	Revocations *Collection[string, mesh.SignedRevocation] // by Record.ID
 	Admins      *Collection[mesh.AdminID, mesh.Administrator]
 	Servers     *Collection[mesh.ServerID, mesh.Server]
-	Config      *Collection[string, mesh.Config] // one object, ConfigKey
-	CA          *Collection[string, Blob]        // by name
+	Config      *Collection[string, mesh.Config]         // one object, ConfigKey
+	CA          *Collection[string, Blob]                // by name
+	Backup      *Collection[string, mesh.BackupSettings] // one object, BackupKey
 
 	// Derived, or a record in itself: written by Update too.
-	Certs    *Collection[string, mesh.CertRecord] // by serial
-	Routes   *Collection[mesh.ServerName, mesh.Route]
-	Targets  *Collection[string, mesh.Target]
-	Status   *Collection[string, mesh.NodeStatus] // by role/id
-	Rollouts *Collection[string, mesh.Rollout]    // by group
+	Certs       *Collection[string, mesh.CertRecord] // by serial
+	Routes      *Collection[mesh.ServerName, mesh.Route]
+	Targets     *Collection[string, mesh.Target]
+	Status      *Collection[string, mesh.NodeStatus]  // by role/id
+	Rollouts    *Collection[string, mesh.Rollout]     // by group
+	BackupState *Collection[string, mesh.BackupState] // one object, BackupStateKey
 
 	// Written by transactions themselves; read only.
 	Events *Collection[string, mesh.Event]

@@ -230,16 +230,18 @@ func (tx *Tx) compares() []clientv3.Cmp {
 	return out
 }
 
-// deletionMark is the value of a key under deletions/; its revision is what counts.
+// deletionMark is the value of changed and of a key under deletions/, whose
+// revisions are what counts.
 const deletionMark = `{"schema":1,"minReader":1}`
 
 // ops are the writes, in order of key.
 func (tx *Tx) ops() []clientv3.Op {
 	var out []clientv3.Op
-	marks := map[string]bool{}
+	marks, portable := map[string]bool{}, false
 	for _, key := range slices.Sorted(maps.Keys(tx.writes)) {
 		w := tx.writes[key]
 		was, _ := tx.stored(key) // in memory, since it was read
+		portable = portable || marksChange(folderOf(key))
 		switch {
 		case w.data != nil:
 			out = append(out, clientv3.OpPut(key, string(w.data)))
@@ -250,6 +252,9 @@ func (tx *Tx) ops() []clientv3.Op {
 	}
 	for _, f := range slices.Sorted(maps.Keys(marks)) {
 		out = append(out, clientv3.OpPut(deletionKey(f), deletionMark))
+	}
+	if portable {
+		out = append(out, clientv3.OpPut(changedKey, deletionMark))
 	}
 	return out
 }
