@@ -36,6 +36,7 @@ const (
 	EventAddressRefused   EventType = "address-refused"
 	EventStoreNearlyFull  EventType = "store-nearly-full"
 	EventCellCertificated EventType = "cell-certificate-issued"
+	EventMeshRestored     EventType = "mesh-restored"
 )
 
 // Event is something worth telling people about.

@@ -157,6 +157,17 @@ func makeKeys(s serverFile, passphrase mesh.Secret, now time.Time) (map[string][
 	if err != nil {
 		return nil, err
 	}
+	files, err := serverKeys(root, s, now)
+	if err != nil {
+		return nil, err
+	}
+	files[fileRootSealed] = sealed
+	return files, nil
+}
+
+// serverKeys are the key files of one server: its own issuer, a new CA of
+// etcd's, and the root's certificate.
+func serverKeys(root *ca.Root, s serverFile, now time.Time) (map[string][]byte, error) {
 	key, err := ca.NewKey()
 	if err != nil {
 		return nil, err
@@ -179,7 +190,6 @@ func makeKeys(s serverFile, passphrase mesh.Secret, now time.Time) (map[string][
 	}
 	return map[string][]byte{
 		fileEtcdCA:          []byte(etcdText.Reveal()),
-		fileRootSealed:      sealed,
 		fileRootCert:        ca.MarshalCert(root.Cert()),
 		fileIntermediateKey: []byte(keyText.Reveal()),
 		fileIntermediate:    ca.MarshalCert(intermediate),

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/admin"
@@ -42,9 +40,6 @@ type RecoveryPlan struct {
 	Rekey    bool          // the data key is being replaced
 }
 
-// dialTime bounds the look for a lost server at one address.
-const dialTime = 3 * time.Second
-
 // Run returns the name of the folder that keeps etcd's data from before. It first
 // finishes a recovery that was cut off, and does no other then.
 func (x *Recovery) Run(ctx context.Context) (aside string, err error) {
@@ -56,7 +51,7 @@ func (x *Recovery) Run(ctx context.Context) (aside string, err error) {
 		return "", err
 	}
 	defer f.close()
-	if err := f.mine(); err != nil {
+	if err := f.mine("recover"); err != nil {
 		return "", err
 	}
 	var begun recoverFile
@@ -163,7 +158,7 @@ func (x *Recovery) rewrite(ctx context.Context, part *etcdPart, f *folder, k *ke
 	if err != nil {
 		return err
 	}
-	if err := nobodyAnswers(ctx, plan.Lost); err != nil {
+	if err := nobodyAnswers(ctx, plan.Lost, notLost); err != nil {
 		return err
 	}
 	if err := x.Confirm(ctx, plan); err != nil {
@@ -231,39 +226,4 @@ func (c *cluster) forget(ctx context.Context, p RecoveryPlan) error {
 	}
 	ctx = admin.WithCaller(ctx, admin.Caller{Actor: mesh.Actor(fmt.Sprintf("local:%d", os.Getuid())), Role: mesh.AdminOwner})
 	return svc.RemoveLost(ctx, lost, "lost; "+p.Server.Name+" goes on alone")
-}
-
-// nobodyAnswers refuses while anything accepts connections where a lost server
-// listened: two halves of a mesh would be two meshes.
-func nobodyAnswers(ctx context.Context, lost []mesh.Server) error {
-	var asks []func(context.Context) error
-	for _, s := range lost {
-		for _, at := range append(slices.Clone(s.Addresses), strings.TrimPrefix(s.Peer, "https://")) {
-			asks = append(asks, func(ctx context.Context) error { return silent(ctx, s, at) })
-		}
-	}
-	errs := make(chan error, len(asks))
-	for _, ask := range asks {
-		go func() { errs <- ask(ctx) }()
-	}
-	var found error
-	for range asks {
-		if err := <-errs; err != nil && found == nil {
-			found = err
-		}
-	}
-	return found
-}
-
-func silent(ctx context.Context, s mesh.Server, at string) error {
-	if at == "" {
-		return nil
-	}
-	conn, err := (&net.Dialer{Timeout: dialTime}).DialContext(ctx, "tcp", at)
-	if err != nil {
-		return ctx.Err() // silence is what is wanted
-	}
-	conn.Close() // it has told what was asked
-	return mesh.WithHint(fmt.Errorf("mgmt: recover: server %q answers on %s, so it is not lost: %w", s.Name, at, mesh.ErrConflict),
-		"two servers of three are a quorum: start both; if it is to go, stop it for good and wipe its data folder first")
 }

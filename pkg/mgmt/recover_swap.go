@@ -104,14 +104,14 @@ func (f *folder) move(from, to string) error {
 func (f *folder) discardRecovery() error { return os.RemoveAll(f.path(dirRecover)) }
 
 // mine refuses a folder of another user, who could not read what is made in it:
-// root may write anywhere.
-func (f *folder) mine() error {
+// root may write anywhere. command is what was begun.
+func (f *folder) mine(command string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(f.dir, &st); err != nil {
 		return setupf("", "look at data folder: %w", err)
 	}
 	if int(st.Uid) != os.Geteuid() {
-		return setupf(fmt.Sprintf("run it as that user, with the same flags: setpriv --reuid %d --regid %d --clear-groups meshctl mgmt recover", st.Uid, st.Gid),
+		return setupf(fmt.Sprintf("run it as that user, with the same flags: setpriv --reuid %d --regid %d --clear-groups meshctl mgmt %s", st.Uid, st.Gid, command),
 			"data folder %s belongs to user %d, not to this one (%d)", f.dir, st.Uid, os.Geteuid())
 	}
 	return nil

@@ -2,6 +2,7 @@ package mgmt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -56,6 +57,9 @@ func (r *renewal) renew(ctx context.Context, req *controlpb.RenewRequest) (*cont
 	if err := r.check(ctx, p, time.Duration(cfg.Value.RenewGrace)); err != nil {
 		return nil, err
 	}
+	if err := r.adopt(ctx, p, cfg.Value.Restored); err != nil {
+		return nil, err
+	}
 	// The authority refuses what is not on record for this node, or revoked.
 	chain, _, err := r.ca.Issue(ctx, ca.Request{
 		Identity: p.Identity,
@@ -82,4 +86,31 @@ func (r *renewal) check(ctx context.Context, p identity.Peer, grace time.Duratio
 		return err
 	})
 	return err
+}
+
+// restoreSlack is how far the clocks of two servers may be apart when it is said
+// which came first, a certificate or a backup.
+const restoreSlack = time.Minute
+
+// adopt puts a core's or an entry's certificate on record that was issued between
+// the making of a backup and its restore: the state does not know it, and its
+// holder, who was part of the mesh before, needs no token for that. Servers and
+// administrators are believed only when their certificate is on record already.
+func (r *renewal) adopt(ctx context.Context, p identity.Peer, restored mesh.Restored) error {
+	if restored.IsZero() || p.Role != mesh.RoleCore && p.Role != mesh.RoleEntry ||
+		p.Issued.Before(restored.Backup.Add(-restoreSlack)) || p.Issued.After(restored.At) {
+		return nil
+	}
+	if _, err := r.store.GetCert(ctx, p.Serial); !errors.Is(err, mesh.ErrNotFound) {
+		return err
+	}
+	key, err := mesh.KeyHash(p.Leaf.PublicKey)
+	if err != nil {
+		return err
+	}
+	r.log.Info("certificate from before the restore put on record", "node", p.Node(), "serial", p.Serial)
+	return r.store.PutCert(ctx, mesh.CertRecord{
+		Serial: p.Serial, Node: p.Node(), KeyHash: key, Issuer: string(mesh.IssuerOf(p.Leaf)),
+		Issued: p.Issued.UTC(), NotBefore: p.Leaf.NotBefore.UTC(), NotAfter: p.Leaf.NotAfter.UTC(),
+	})
 }
