@@ -47,9 +47,9 @@ func (s *Store) Whole(ctx context.Context) error {
 }
 
 // Import writes objects that Export has read, here or elsewhere, and audit
-// records, into a store that has none. Labels are indexed again; what an object
-// has that this program does not know is kept. Routes and targets are the
-// reconcilers' to derive.
+// records, into a store that has none. Labels are indexed and routes derived
+// again, see importRoutes; targets are the reconcilers' to derive. What an object
+// has that this program does not know is kept.
 //
 // All objects are checked before the first is written; the error names the first
 // faults, with ErrInvalid. It returns ErrConflict when the store holds anything.
@@ -57,15 +57,19 @@ func (s *Store) Whole(ctx context.Context) error {
 // same is imported again: that goes on with it. progress, if not nil, is told
 // how many of all are written.
 func (s *Store) Import(ctx context.Context, objects []Raw, progress func(done, all int)) error {
-	writes, err := s.planImport(objects)
+	p, err := s.planImport(objects)
 	if err != nil {
 		return fmt.Errorf("store: import: %w", err)
 	}
-	mark, err := s.beginImport(ctx, writes)
+	routes, err := p.routes(time.Now())
+	if err != nil {
+		return fmt.Errorf("store: import: %w", err)
+	}
+	mark, err := s.beginImport(ctx, p.out)
 	if err != nil {
 		return wrap("import", err)
 	}
-	done := 0
+	done, writes := 0, append(p.out, routes...)
 	for batch := range batches(writes) {
 		if err := s.importTxn(ctx, mark, opsOf(batch)); err != nil {
 			return wrap("import", err)
@@ -85,9 +89,19 @@ type imported struct {
 	size int
 }
 
+// also has a derived value written with the object.
+func (w *imported) also(key string, v any) error {
+	data, err := codec.Encode(v)
+	if err != nil {
+		return err
+	}
+	w.ops, w.size = append(w.ops, clientv3.OpPut(key, string(data))), w.size+len(data)
+	return nil
+}
+
 // planImport checks everything and returns what to write, in order of key.
-func (s *Store) planImport(objects []Raw) ([]imported, error) {
-	p := importPlan{kinds: s.portables(), keys: map[string]bool{}, labels: map[string]string{}}
+func (s *Store) planImport(objects []Raw) (*importPlan, error) {
+	p := newImportPlan(s)
 	for _, o := range objects {
 		if err := p.add(o); err != nil {
 			p.faults = append(p.faults, err)
@@ -102,7 +116,7 @@ func (s *Store) planImport(objects []Raw) ([]imported, error) {
 		return nil, fmt.Errorf("nothing was written, %d of %d objects are not as they should be: %w: %w", n, len(objects), mesh.ErrInvalid, errors.Join(shown...))
 	}
 	slices.SortFunc(p.out, func(a, b imported) int { return cmp.Compare(a.key, b.key) })
-	return p.out, nil
+	return p, nil
 }
 
 type importPlan struct {
@@ -112,6 +126,20 @@ type importPlan struct {
 	suffixes []mesh.ServerName
 	out      []imported
 	faults   []error
+
+	// What routes are derived from.
+	members map[mesh.MemberID]mesh.Member
+	devices map[mesh.DeviceID]mesh.Device
+	cells   map[mesh.CellID]mesh.Cell
+	cores   map[mesh.CellID][]mesh.Core
+}
+
+func newImportPlan(s *Store) *importPlan {
+	return &importPlan{
+		kinds: s.portables(), keys: map[string]bool{}, labels: map[string]string{},
+		members: map[mesh.MemberID]mesh.Member{}, devices: map[mesh.DeviceID]mesh.Device{},
+		cells: map[mesh.CellID]mesh.Cell{}, cores: map[mesh.CellID][]mesh.Core{},
+	}
 }
 
 func (p *importPlan) add(o Raw) error {
@@ -120,7 +148,7 @@ func (p *importPlan) add(o Raw) error {
 	if kind == nil {
 		return fmt.Errorf("%s: no kind of object that can be imported", mesh.Quotable(what))
 	}
-	labels, err := kind.inspect(o.ID, o.Value)
+	value, labels, err := kind.unpack(o.ID, o.Value)
 	if err != nil {
 		return err
 	}
@@ -140,16 +168,15 @@ func (p *importPlan) add(o Raw) error {
 			return fmt.Errorf("%s: the name %q is that of %s", what, mesh.Quotable(l.name), first)
 		}
 		p.labels[at] = what
-		holder, err := codec.Encode(holder{Name: l.name, ID: o.ID})
-		if err != nil {
+		if err := w.also(at, holder{Name: l.name, ID: o.ID}); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
-		w.ops, w.size = append(w.ops, clientv3.OpPut(at, string(holder))), w.size+len(holder)
 		if l.within == folderSuffixes {
 			p.suffixes = append(p.suffixes, mesh.ServerName(l.name))
 		}
 	}
 	p.out = append(p.out, w)
+	p.note(value)
 	return nil
 }
 

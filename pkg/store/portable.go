@@ -22,8 +22,8 @@ type Raw struct {
 // exported are the folders of which a backup is made, in the order in which they
 // are read. What is missing follows from the rest, or only ages:
 //
-//	routes targets names   derived, and derived again: names by Import, the
-//	                       others by the reconcilers
+//	routes targets names   derived, and derived again by Import and the
+//	                       reconcilers
 //	status alive backupstate election
 //	                       what is so at the moment
 //	deletions once importing
@@ -45,8 +45,8 @@ func marksChange(folder string) bool {
 
 // portable is a collection without its types.
 type portable interface {
-	// inspect decodes an object, and returns the labels that it holds.
-	inspect(id string, data []byte) ([]label, error)
+	// unpack decodes an object, and returns it and the labels that it holds.
+	unpack(id string, data []byte) (any, []label, error)
 }
 
 // portables are the collections of which Import takes objects, by folder.
@@ -120,28 +120,34 @@ func (s *Store) ChangedSince(ctx context.Context, after Rev) (bool, Rev, error) 
 	return changed, now, nil
 }
 
+// inspect returns the labels of an object if all is well with it.
 func (c *Collection[K, V]) inspect(id string, data []byte) ([]label, error) {
+	_, labels, err := c.unpack(id, data)
+	return labels, err
+}
+
+func (c *Collection[K, V]) unpack(id string, data []byte) (any, []label, error) {
 	key, err := keyOf(c.kind.folder, id)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	v, err := c.decode([]byte(key), data)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if c.id != nil && string(c.id(v)) != id {
-		return nil, fmt.Errorf("store: read %s/%s: the object says it is %q: %w", c.kind.folder, id, mesh.Quotable(string(c.id(v))), mesh.ErrInvalid)
+		return nil, nil, fmt.Errorf("store: read %s/%s: the object says it is %q: %w", c.kind.folder, id, mesh.Quotable(string(c.id(v))), mesh.ErrInvalid)
 	}
 	if c.names == nil {
-		return nil, nil
+		return v, nil, nil
 	}
 	labels := c.names(v)
 	for _, l := range labels {
 		if err := l.check(); err != nil {
-			return nil, fmt.Errorf("store: read %s/%s: %w", c.kind.folder, id, err)
+			return nil, nil, fmt.Errorf("store: read %s/%s: %w", c.kind.folder, id, err)
 		}
 	}
-	return labels, nil
+	return v, labels, nil
 }
 
 // check returns ErrInvalid for a label that could not have been given.
