@@ -93,6 +93,9 @@ type BackupDraft struct {
 	Message  string // without trailers
 	Revision int64
 	Time     time.Time
+	// Full says that it builds on no base (backup.Summary): of the files that are
+	// the backup's only those handed out remain.
+	Full bool
 }
 
 // BackupProof says what a tree is of.

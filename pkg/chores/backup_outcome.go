@@ -65,6 +65,7 @@ const (
 	FailDenied      BackupFailure = "denied"
 	FailDraft       BackupFailure = "draft"
 	FailClone       BackupFailure = "clone"
+	FailNoGit       BackupFailure = "no-git"
 )
 
 // failures are all of them, as the child sends them, with their texts.
@@ -89,6 +90,7 @@ var failures = map[controlpb.BackupOutcome_Failure]struct {
 	controlpb.BackupOutcome_DENIED:           {FailDenied, "this server no longer leads"},
 	controlpb.BackupOutcome_DRAFT:            {FailDraft, "the server could not say what to commit"},
 	controlpb.BackupOutcome_CLONE:            {FailClone, "the clone on this server cannot be used"},
+	controlpb.BackupOutcome_NO_GIT:           {FailNoGit, "the program git is needed for this remote and is not installed here"},
 }
 
 // BackupFailures are all words of failures, sorted.

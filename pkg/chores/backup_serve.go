@@ -40,7 +40,7 @@ func (f *Foreman) Draft(call controlpb.Chores_DraftServer) error {
 	}
 	end := &controlpb.DraftEnd{Unchanged: true}
 	if d != nil {
-		end = &controlpb.DraftEnd{Message: d.Message, Revision: d.Revision, TimeUnixNanos: d.Time.UnixNano()}
+		end = &controlpb.DraftEnd{Message: d.Message, Revision: d.Revision, TimeUnixNanos: d.Time.UnixNano(), Full: d.Full}
 	}
 	return call.Send(&controlpb.DraftResponse{Part: &controlpb.DraftResponse_End{End: end}})
 }

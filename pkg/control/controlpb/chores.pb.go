@@ -163,6 +163,7 @@ const (
 	BackupOutcome_DENIED           BackupOutcome_Failure = 14 // the server no longer leads
 	BackupOutcome_DRAFT            BackupOutcome_Failure = 15 // the server could not say what to commit
 	BackupOutcome_CLONE            BackupOutcome_Failure = 16 // the clone here cannot be used
+	BackupOutcome_NO_GIT           BackupOutcome_Failure = 17 // the program git is needed for it, and not installed
 )
 
 // Enum value maps for BackupOutcome_Failure.
@@ -185,6 +186,7 @@ var (
 		14: "DENIED",
 		15: "DRAFT",
 		16: "CLONE",
+		17: "NO_GIT",
 	}
 	BackupOutcome_Failure_value = map[string]int32{
 		"NONE":             0,
@@ -204,6 +206,7 @@ var (
 		"DENIED":           14,
 		"DRAFT":            15,
 		"CLONE":            16,
+		"NO_GIT":           17,
 	}
 )
 
@@ -1085,6 +1088,7 @@ type DraftEnd struct {
 	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	Revision      int64                  `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	TimeUnixNanos int64                  `protobuf:"varint,4,opt,name=time_unix_nanos,json=timeUnixNanos,proto3" json:"time_unix_nanos,omitempty"`
+	Full          bool                   `protobuf:"varint,5,opt,name=full,proto3" json:"full,omitempty"` // it builds on no base: of the backup's files only those sent remain
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1145,6 +1149,13 @@ func (x *DraftEnd) GetTimeUnixNanos() int64 {
 		return x.TimeUnixNanos
 	}
 	return 0
+}
+
+func (x *DraftEnd) GetFull() bool {
+	if x != nil {
+		return x.Full
+	}
+	return false
 }
 
 type AllowRequest struct {
@@ -1769,12 +1780,13 @@ const file_chores_proto_rawDesc = "" +
 	"\rDraftResponse\x12'\n" +
 	"\x04file\x18\x01 \x01(\v2\x11.meshctl.v1.PieceH\x00R\x04file\x12(\n" +
 	"\x03end\x18\x02 \x01(\v2\x14.meshctl.v1.DraftEndH\x00R\x03endB\x06\n" +
-	"\x04part\"\x86\x01\n" +
+	"\x04part\"\x9a\x01\n" +
 	"\bDraftEnd\x12\x1c\n" +
 	"\tunchanged\x18\x01 \x01(\bR\tunchanged\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x03R\brevision\x12&\n" +
-	"\x0ftime_unix_nanos\x18\x04 \x01(\x03R\rtimeUnixNanos\"=\n" +
+	"\x0ftime_unix_nanos\x18\x04 \x01(\x03R\rtimeUnixNanos\x12\x12\n" +
+	"\x04full\x18\x05 \x01(\bR\x04full\"=\n" +
 	"\fAllowRequest\x12-\n" +
 	"\x05epoch\x18\x01 \x01(\v2\x17.meshctl.v1.BackupEpochR\x05epoch\"\x0f\n" +
 	"\rAllowResponse\"o\n" +
@@ -1787,7 +1799,7 @@ const file_chores_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\v2\x17.meshctl.v1.BackupEpochR\x05epoch\x12\x16\n" +
 	"\x06remote\x18\x02 \x01(\tR\x06remote\x12\x16\n" +
 	"\x06commit\x18\x03 \x01(\tR\x06commit\"\x0f\n" +
-	"\rProofResponse\"\x9b\x04\n" +
+	"\rProofResponse\"\xa7\x04\n" +
 	"\rBackupOutcome\x12\x10\n" +
 	"\x03due\x18\x01 \x01(\x04R\x03due\x12\x16\n" +
 	"\x06commit\x18\x02 \x01(\tR\x06commit\x12\x1a\n" +
@@ -1796,7 +1808,7 @@ const file_chores_proto_rawDesc = "" +
 	"\brecloned\x18\x05 \x01(\bR\brecloned\x12;\n" +
 	"\afailure\x18\x06 \x01(\x0e2!.meshctl.v1.BackupOutcome.FailureR\afailure\x123\n" +
 	"\aremotes\x18\a \x03(\v2\x19.meshctl.v1.RemoteOutcomeR\aremotes\x12.\n" +
-	"\x05proof\x18\b \x01(\v2\x18.meshctl.v1.ProofOutcomeR\x05proof\"\xe7\x01\n" +
+	"\x05proof\x18\b \x01(\v2\x18.meshctl.v1.ProofOutcomeR\x05proof\"\xf3\x01\n" +
 	"\aFailure\x12\b\n" +
 	"\x04NONE\x10\x00\x12\t\n" +
 	"\x05OTHER\x10\x01\x12\b\n" +
@@ -1817,7 +1829,9 @@ const file_chores_proto_rawDesc = "" +
 	"\n" +
 	"\x06DENIED\x10\x0e\x12\t\n" +
 	"\x05DRAFT\x10\x0f\x12\t\n" +
-	"\x05CLONE\x10\x10\"\xb1\x02\n" +
+	"\x05CLONE\x10\x10\x12\n" +
+	"\n" +
+	"\x06NO_GIT\x10\x11\"\xb1\x02\n" +
 	"\rRemoteOutcome\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12;\n" +
 	"\afailure\x18\x02 \x01(\x0e2!.meshctl.v1.BackupOutcome.FailureR\afailure\x12\x12\n" +
