@@ -1,0 +1,138 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"filippo.io/age"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// auditFile notes a file of the audit log, to be looked at when all are there.
+func (r *reader) auditFile(path string, data []byte) {
+	r.auditSums[path] = digest(data)
+	if strings.HasSuffix(path, "/index.yaml") {
+		r.auditDays[path] = data
+	}
+}
+
+// auditChain goes from the newest day back to the first: each index names the
+// one before it. It checks every segment, and reads those that are wanted.
+func (r *reader) auditChain(ctx context.Context) error {
+	expected := make(map[string]bool)
+	var runs []auditRun // newest first
+	whole := r.m.Audit.Index == "" || r.base.audit != nil
+	for a := r.base.audit; a != nil; {
+		for _, id := range slices.Sorted(maps.Keys(a.Segments)) {
+			path := segmentPath(a.Day, id)
+			expected[path] = true
+			r.expect(path, a.Segments[id])
+		}
+		runs = append(runs, auditRun{a.Day, a.Segments, a.Through})
+		if a.Before == nil {
+			break
+		}
+		path := dayIndexPath(a.Before.Day)
+		expected[path] = true
+		next, err := parseAuditIndex(r.auditDays[path])
+		switch ok := r.expect(path, a.Before.Index); {
+		case !ok:
+			next, whole = nil, false
+		case err != nil || next.Day != a.Before.Day:
+			r.faults.add(path, "is not the index of that day")
+			next, whole = nil, false
+		}
+		a = next
+	}
+	for _, path := range slices.Sorted(maps.Keys(r.auditSums)) {
+		if whole && !expected[path] {
+			r.faults.add(path, "is not in the index")
+		}
+	}
+	if !r.opts.Audit || r.opts.Public || !r.m.Secrets {
+		return nil
+	}
+	slices.Reverse(runs)
+	return r.readAudit(ctx, runs)
+}
+
+// auditRun is the segments of a day.
+type auditRun struct {
+	day      string
+	segments map[string]string
+	through  string
+}
+
+// expect checks that a file of the audit log is there and is the right one.
+func (r *reader) expect(path, sum string) bool {
+	switch have, ok := r.auditSums[path]; {
+	case !ok:
+		r.faults.add(path, "is missing")
+	case have != sum:
+		r.faults.add(path, "is not the file that was signed")
+	default:
+		return true
+	}
+	return false
+}
+
+// readAudit decrypts the segments that hold records above AuditAfter. Segments
+// of the time before a recipient was one stay closed to it, and are counted.
+func (r *reader) readAudit(ctx context.Context, runs []auditRun) error {
+	before := ""
+	for _, run := range runs {
+		ids := slices.Sorted(maps.Keys(run.segments))
+		for i, id := range ids {
+			last := run.through
+			if i+1 < len(ids) {
+				last = ids[i+1] // above all records of this one
+			}
+			if last > r.opts.AuditAfter {
+				if err := r.segment(ctx, run.day, id, run.segments[id], before); err != nil {
+					return err
+				}
+			}
+			before = run.segments[id]
+		}
+	}
+	return nil
+}
+
+func (r *reader) segment(ctx context.Context, day, id, sum, before string) error {
+	path := segmentPath(day, id)
+	data, err := r.tree.File(ctx, path)
+	if errors.Is(err, mesh.ErrNotFound) || err == nil && digest(data) != sum {
+		return nil // a fault says so
+	}
+	if err != nil {
+		return fmt.Errorf("backup: read: %w", err)
+	}
+	plain, err := open(data, r.ids)
+	if _, no := errors.AsType[*age.NoIdentityMatchError](err); no {
+		r.state.AuditUnread++
+		return nil
+	}
+	if err != nil {
+		r.faults.add(path, "does not open: %v", err)
+		return nil
+	}
+	s, err := parseSegment(plain)
+	switch {
+	case err != nil:
+		r.faults.add(path, "what is in it cannot be read")
+	case s.Before != before || s.records[0].ID != id:
+		r.faults.add(path, "does not follow the one before it")
+	default:
+		for _, o := range s.records {
+			if o.ID > r.opts.AuditAfter {
+				r.state.Audit = append(r.state.Audit, o)
+			}
+		}
+	}
+	return nil
+}
