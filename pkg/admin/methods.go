@@ -86,6 +86,18 @@ var (
 
 	ConfigGet = Method[None, mesh.Config]{"ConfigGet", auditor}
 	ConfigSet = Method[ConfigSetRequest, mesh.Config]{"ConfigSet", owner}
+
+	BackupGet = Method[None, BackupView]{"BackupGet", auditor}
+	// BackupRun and BackupVerify ask for a backup and for a proof; the state says
+	// when it was made.
+	BackupRun             = Method[None, BackupView]{"BackupRun", operator}
+	BackupVerify          = Method[None, BackupView]{"BackupVerify", operator}
+	BackupSet             = Method[BackupSetRequest, BackupView]{"BackupSet", owner}
+	BackupRemoteAdd       = Method[BackupRemoteAddRequest, BackupView]{"BackupRemoteAdd", owner}
+	BackupRemoteRemove    = Method[Ref, BackupView]{"BackupRemoteRemove", owner}
+	BackupRecipientAdd    = Method[BackupRecipientAddRequest, BackupView]{"BackupRecipientAdd", owner}
+	BackupRecipientRemove = Method[Ref, BackupView]{"BackupRecipientRemove", owner}
+	BackupRevert          = Method[BackupRevertRequest, BackupReverted]{"BackupRevert", owner}
 )
 
 type described interface {
@@ -110,6 +122,8 @@ func Table() map[string]mesh.AdminRole {
 		AdminList, AdminGet, AdminSet, AdminRevoke,
 		MgmtList, MgmtAdd, MgmtSign, MgmtRemove, MgmtMoveLeader, SecretsRekey,
 		ConfigGet, ConfigSet,
+		BackupGet, BackupRun, BackupVerify, BackupSet, BackupRemoteAdd, BackupRemoteRemove,
+		BackupRecipientAdd, BackupRecipientRemove, BackupRevert,
 	} {
 		name, need := m.describe()
 		t[name] = need

@@ -111,8 +111,6 @@ func (s *Service) coreSet(ctx context.Context, req admin.CoreSetRequest) (admin.
 	return s.coreView(ctx, out)
 }
 
-// setCore also moves the state of a core that is up, so that entries hear of a
-// drain in the same transaction; node control would do the same a little later.
 func setCore(c *mesh.Core, req admin.CoreSetRequest) error {
 	if req.Name != nil {
 		if err := mesh.CheckName(*req.Name); err != nil {
@@ -126,12 +124,21 @@ func setCore(c *mesh.Core, req admin.CoreSetRequest) error {
 	if c.Revoked {
 		return fmt.Errorf("admin: core %s is revoked, which is final: %w", c.Name, mesh.ErrConflict)
 	}
-	c.Drain = *req.Drain
+	setDrain(c, *req.Drain)
+	return nil
+}
+
+// setDrain also moves the state of a core that is up, so that entries hear of a
+// drain in the same transaction; node control would do the same a little later.
+func setDrain(c *mesh.Core, drain bool) {
+	if c.Drain == drain {
+		return
+	}
+	c.Drain = drain
 	if c.State == mesh.CoreReady || c.State == mesh.CoreDraining {
 		up := mesh.Liveness{Connected: true, Dialled: true}
 		c.State, c.Reason = c.Next(up, time.Time{}, 0)
 	}
-	return nil
 }
 
 func (s *Service) coreRevoke(ctx context.Context, req admin.RevokeRequest) (admin.CoreView, error) {

@@ -135,6 +135,16 @@ func (s *Service) Bindings() []admin.Binding {
 
 		admin.ConfigGet.Handle(s.configGet),
 		admin.ConfigSet.Handle(s.configSet),
+
+		admin.BackupGet.Handle(s.backupGet),
+		admin.BackupRun.Handle(s.backupRun),
+		admin.BackupVerify.Handle(s.backupVerify),
+		admin.BackupSet.Handle(s.backupSet),
+		admin.BackupRemoteAdd.Handle(s.backupRemoteAdd),
+		admin.BackupRemoteRemove.Handle(s.backupRemoteRemove),
+		admin.BackupRecipientAdd.Handle(s.backupRecipientAdd),
+		admin.BackupRecipientRemove.Handle(s.backupRecipientRemove),
+		admin.BackupRevert.Handle(s.backupRevert),
 	}
 }
 

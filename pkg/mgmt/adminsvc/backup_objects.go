@@ -1,0 +1,179 @@
+package adminsvc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store"
+	"github.com/meshctl/meshctl/pkg/store/codec"
+)
+
+func (s *Service) revertMember(tx *store.Tx, id mesh.MemberID, data []byte) error {
+	then, err := codec.Decode[mesh.Member](data)
+	if err != nil {
+		return fmt.Errorf("admin: revert: %w: %w", err, mesh.ErrInvalid)
+	}
+	if err := state("member", then.State, mesh.MemberActive, mesh.MemberSuspended, mesh.MemberArchived); err != nil {
+		return err
+	}
+	if err := store.Revert(tx, s.Store.Members, id, data); err != nil {
+		return err
+	}
+	return s.syncMember(tx, id)
+}
+
+func (s *Service) revertCell(tx *store.Tx, id mesh.CellID, data []byte) error {
+	then, err := codec.Decode[mesh.Cell](data)
+	if err != nil {
+		return fmt.Errorf("admin: revert: %w: %w", err, mesh.ErrInvalid)
+	}
+	if err := state("cell", then.State, mesh.CellActive, mesh.CellCompromised, mesh.CellRetired); err != nil {
+		return err
+	}
+	if err := s.opens("cell", store.CellKeyPlace(id), then.CAKey); err != nil {
+		return err
+	}
+	now, err := store.Get(tx, s.Store.Cells, id)
+	if ignoreAbsent(err) != nil {
+		return err
+	}
+	if err == nil && now.Suffix != then.Suffix {
+		return fmt.Errorf("admin: revert: cell %s has another suffix now: %w", now.Name, mesh.ErrConflict)
+	}
+	for _, f := range then.Fallback {
+		if err := there(tx, s.Store.Cells, "cell", f); err != nil {
+			return err
+		}
+	}
+	if err := store.Revert(tx, s.Store.Cells, id, data); err != nil {
+		return err
+	}
+	return s.syncCell(tx, id)
+}
+
+func (s *Service) revertDevice(ctx context.Context, tx *store.Tx, id mesh.DeviceID, data []byte) error {
+	then, err := codec.Decode[mesh.Device](data)
+	if err != nil {
+		return fmt.Errorf("admin: revert: %w: %w", err, mesh.ErrInvalid)
+	}
+	if err := state("device", then.State, mesh.DeviceActive, mesh.DeviceSuspended, mesh.DeviceRevoked); err != nil {
+		return err
+	}
+	if err := s.opens("device", store.DeviceSecretPlace(id), then.Secret); err != nil {
+		return err
+	}
+	if then.State != mesh.DeviceRevoked {
+		if err := s.neverRevoked(ctx, tx, id, then); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(there(tx, s.Store.Members, "member", then.Member), there(tx, s.Store.Cells, "cell", then.Assigned.Cell)); err != nil {
+		return err
+	}
+	if core := then.Assigned.Core; core != "" {
+		c, err := store.Get(tx, s.Store.Cores, core)
+		if ignoreAbsent(err) != nil {
+			return err
+		}
+		if err != nil || c.Revoked || c.Cell != then.Assigned.Cell {
+			return mesh.WithHint(fmt.Errorf("admin: revert: core %s, which the device was assigned to, is not there any more: %w", core, mesh.ErrConflict),
+				"move the device to where it is to be: meshctl admin device set")
+		}
+	}
+	if err := store.Revert(tx, s.Store.Devices, id, data); err != nil {
+		return err
+	}
+	return s.sync(tx, id)
+}
+
+// neverRevoked refuses to bring a device back that was revoked since: as it is
+// now or, when it is gone, as far back as the audit log reaches.
+func (s *Service) neverRevoked(ctx context.Context, tx *store.Tx, id mesh.DeviceID, then mesh.Device) error {
+	now, err := store.Get(tx, s.Store.Devices, id)
+	switch {
+	case err == nil:
+		if now.State != mesh.DeviceRevoked {
+			return nil
+		}
+	case !errors.Is(err, mesh.ErrNotFound):
+		return err
+	default:
+		revoked, err := s.revokedInAudit(ctx, "device/"+string(id))
+		if err != nil || !revoked {
+			return err
+		}
+	}
+	return mesh.WithHint(fmt.Errorf("admin: revert: device %s was revoked since, which is final: %w", then.Name, mesh.ErrConflict), "add a new device")
+}
+
+func (s *Service) revokedInAudit(ctx context.Context, object string) (bool, error) {
+	after := ""
+	for {
+		items, next, err := s.Store.Audit.Latest(ctx, after, maxPage)
+		if err != nil {
+			return false, err
+		}
+		for _, it := range items {
+			if slices.ContainsFunc(it.Value.Changes, func(c mesh.Change) bool {
+				return c.Object == object && c.After["state"] == string(mesh.DeviceRevoked)
+			}) {
+				return true, nil
+			}
+		}
+		if after = next; after == "" {
+			return false, nil
+		}
+	}
+}
+
+// revertCore takes over what operators own; the rest is what the core says now.
+func (s *Service) revertCore(tx *store.Tx, id mesh.CoreID, data []byte) error {
+	err := revertFields(tx, s.Store.Cores, id, data, func(now *mesh.Core, then mesh.Core) error {
+		if err := stillRefused("core", now.Name, now.Revoked, then.Revoked); err != nil {
+			return err
+		}
+		now.Name = then.Name
+		if !now.Revoked {
+			setDrain(now, then.Drain)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.syncTarget(tx, id)
+}
+
+// opens refuses a secret that no data key of now opens: it could never be used,
+// and what depends on it would fail later and elsewhere.
+func (s *Service) opens(kind, place string, sealed mesh.Sealed) error {
+	if sealed == "" {
+		return nil
+	}
+	if _, err := s.Store.Unseal(place, sealed); err != nil {
+		return mesh.WithHint(fmt.Errorf("admin: revert: the secret of the %s was sealed under a data key that has been replaced since (meshctl admin secrets rekey), so it is not brought back: %w", kind, mesh.ErrConflict),
+			"make the change by hand, or take a commit from after the rekey")
+	}
+	return nil
+}
+
+// state refuses one that there is not.
+func state[T ~string](kind string, have T, known ...T) error {
+	if slices.Contains(known, have) {
+		return nil
+	}
+	return fmt.Errorf("admin: revert: %s state %q: %w", kind, mesh.Quotable(string(have)), mesh.ErrInvalid)
+}
+
+// there wants an object that another one names.
+func there[K ~string, V any](tx *store.Tx, c *store.Collection[K, V], kind string, id K) error {
+	_, err := store.Get(tx, c, id)
+	if !errors.Is(err, mesh.ErrNotFound) {
+		return err
+	}
+	return mesh.WithHint(fmt.Errorf("admin: revert: it belongs to %s %s, which is not there any more: %w", kind, id, mesh.ErrConflict),
+		fmt.Sprintf("bring that back first: meshctl admin backup revert --object %s/%s --at …", kind, id))
+}

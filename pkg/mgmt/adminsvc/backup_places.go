@@ -1,0 +1,113 @@
+package adminsvc
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store"
+)
+
+// backupRemoteAdd checks the form of everything; whether the remote answers and
+// takes a push the server that makes backups finds out, and the state says.
+func (s *Service) backupRemoteAdd(ctx context.Context, req admin.BackupRemoteAddRequest) (admin.BackupView, error) {
+	r := mesh.BackupRemote{
+		Name: req.Name, URL: req.URL, Branch: cmp.Or(req.Branch, mesh.DefaultBackupBranch), User: req.User,
+		Auth: req.Auth, KnownHosts: req.KnownHosts, Added: s.now(),
+	}
+	if err := checkRemote(r, mesh.Secret(req.Credential)); err != nil {
+		return admin.BackupView{}, err
+	}
+	return s.changeBackup(ctx, "backup.remote.add", func(b *mesh.BackupSettings) (err error) {
+		if req.Credential != "" {
+			if r.Credential, err = s.Store.Seal(store.BackupRemotePlace(r.Name), mesh.Secret(req.Credential)); err != nil {
+				return err
+			}
+		}
+		at := slices.IndexFunc(b.Remotes, func(x mesh.BackupRemote) bool { return x.Name == r.Name })
+		switch {
+		case at < 0:
+			b.Remotes = append(b.Remotes, r)
+		case !req.Replace:
+			return mesh.WithHint(fmt.Errorf("admin: remote %s: %w", r.Name, mesh.ErrExists), "add --replace to put this one in its place")
+		default:
+			b.Remotes[at] = r
+		}
+		return nil
+	})
+}
+
+// checkRemote checks what only the secret itself, or a parser of SSH, can tell.
+func checkRemote(r mesh.BackupRemote, credential mesh.Secret) error {
+	if r.Auth == mesh.BackupAuthSSHKey || r.Auth == mesh.BackupAuthToken {
+		if credential == "" {
+			return mesh.WithHint(fmt.Errorf("admin: remote %s: a key or a token is missing: %w", mesh.Quotable(r.Name), mesh.ErrInvalid),
+				"give --ssh-key FILE, --agent or --token-file FILE")
+		}
+		r.Credential = mesh.Sealed(mesh.SealedPrefix) // stands for what is sealed later
+	} else if credential != "" {
+		return fmt.Errorf("admin: remote %s: a secret that auth %s does not use: %w", mesh.Quotable(r.Name), r.Auth, mesh.ErrInvalid)
+	}
+	if err := r.Validate(); err != nil {
+		return err
+	}
+	for _, l := range r.KnownHosts {
+		if err := checkHostKey(l); err != nil {
+			return err
+		}
+	}
+	switch r.Auth {
+	case mesh.BackupAuthSSHKey:
+		_, err := publicSSH(credential)
+		return err
+	case mesh.BackupAuthToken:
+		return checkRemoteToken(credential)
+	}
+	return nil
+}
+
+func (s *Service) backupRemoteRemove(ctx context.Context, req admin.Ref) (admin.BackupView, error) {
+	return s.changeBackup(ctx, "backup.remote.remove", func(b *mesh.BackupSettings) (err error) {
+		b.Remotes, err = without("remote", b.Remotes, req.Ref, func(r mesh.BackupRemote) string { return r.Name })
+		return err
+	})
+}
+
+func (s *Service) backupRecipientAdd(ctx context.Context, req admin.BackupRecipientAddRequest) (admin.BackupView, error) {
+	r := mesh.BackupRecipient{Name: req.Name, Key: strings.TrimSpace(req.Key), Protected: req.Protected, Added: s.now()}
+	if err := r.Validate(); err != nil {
+		return admin.BackupView{}, err
+	}
+	return s.changeBackup(ctx, "backup.recipient.add", func(b *mesh.BackupSettings) error {
+		if slices.ContainsFunc(b.Recipients, func(x mesh.BackupRecipient) bool { return x.Name == r.Name }) {
+			return mesh.WithHint(fmt.Errorf("admin: recipient %s: %w", r.Name, mesh.ErrExists),
+				"choose another name; to replace a key, add the new one, then remove the old one")
+		}
+		b.Recipients = append(b.Recipients, r)
+		return nil
+	})
+}
+
+func (s *Service) backupRecipientRemove(ctx context.Context, req admin.Ref) (admin.BackupView, error) {
+	return s.changeBackup(ctx, "backup.recipient.remove", func(b *mesh.BackupSettings) (err error) {
+		b.Recipients, err = without("recipient", b.Recipients, req.Ref, func(r mesh.BackupRecipient) string { return r.Name })
+		return err
+	})
+}
+
+// without is list but for the one of that name.
+func without[T any](kind string, list []T, name string, nameOf func(T) string) ([]T, error) {
+	at := slices.IndexFunc(list, func(x T) bool { return nameOf(x) == name })
+	if at >= 0 {
+		return slices.Delete(slices.Clone(list), at, at+1), nil
+	}
+	var known []string
+	for _, x := range list {
+		known = append(known, nameOf(x))
+	}
+	return nil, noSuch(kind, name, known)
+}
