@@ -52,6 +52,8 @@ func setupf(hint, format string, args ...any) error {
 //	backup/           the clone that backups are pushed from; can be made again
 //	recover.json      that recover has begun to put etcd's data in place
 //	recover/          what recover works on; nothing of it counts before that
+//	restore.json      that restore has begun to put all of this in place
+//	restore/          what restore makes; nothing of it counts before that
 const (
 	fileServer          = "server.json"
 	fileFounded         = "founded.json"

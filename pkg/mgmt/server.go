@@ -77,7 +77,7 @@ func (s *Server) prepare(ctx context.Context) (*runtime, error) {
 		ports.close()
 		return nil, err
 	}
-	if err := f.finishRecovery(s.step); err != nil {
+	if err := errors.Join(f.finishRecovery(s.step), f.finishRestore(s.step)); err != nil {
 		ports.close()
 		f.close()
 		return nil, err
