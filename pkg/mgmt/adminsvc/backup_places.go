@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/backup"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store"
 )
@@ -79,7 +80,11 @@ func (s *Service) backupRemoteRemove(ctx context.Context, req admin.Ref) (admin.
 
 func (s *Service) backupRecipientAdd(ctx context.Context, req admin.BackupRecipientAddRequest) (admin.BackupView, error) {
 	r := mesh.BackupRecipient{Name: req.Name, Key: strings.TrimSpace(req.Key), Protected: req.Protected, Added: s.now()}
-	if err := r.Validate(); err != nil {
+	err := r.Validate()
+	if err != nil {
+		return admin.BackupView{}, err
+	}
+	if r.Key, err = backup.ParseRecipient(r.Key); err != nil {
 		return admin.BackupView{}, err
 	}
 	return s.changeBackup(ctx, "backup.recipient.add", func(b *mesh.BackupSettings) error {

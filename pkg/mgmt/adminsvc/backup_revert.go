@@ -75,7 +75,7 @@ func (r reverting) run(ctx context.Context, tx *store.Tx, req admin.BackupRevert
 		return out, err
 	}
 	out.Same = reflect.DeepEqual(out.Before, out.After)
-	if req.Check {
+	if req.Check || out.Same {
 		return out, errChecked
 	}
 	return out, nil
