@@ -68,6 +68,7 @@ var doors = []struct {
 	{"go.etcd.io/etcd/client/", []string{"pkg/store", "pkg/store/embedded", "pkg/store/gateway", "pkg/store/storetest"}, "keys and revisions stay in one place"},
 	{"github.com/spf13/", []string{"cmd"}, "flags and files become plain structs at the door"},
 	{"github.com/hashicorp/memberlist", []string{"pkg/gossip"}, "who is alive nearby is a hint, and comes from one place"},
+	{"github.com/go-git/", []string{"pkg/backup/repo"}, "what a stranger's repository holds is read in one place"},
 	{"github.com/pires/go-proxyproto", []string{"pkg/relay", "pkg/entry"}, "only these speak the PROXY protocol"},
 }
 
@@ -83,6 +84,7 @@ var forbidden = []struct {
 	{[]string{"pkg/mgmt", "pkg/mgmt/nodes", "pkg/mgmt/adminsvc"}, []string{module + "/pkg/entry", module + "/pkg/core$"}, "roles never import each other"},
 	{[]string{"pkg/identity", "pkg/relay", "pkg/control", "pkg/clienthello", "pkg/admin", "pkg/gossip"}, []string{module + "/pkg/store", module + "/pkg/ca", module + "/pkg/mgmt", "go.etcd.io/etcd"}, "services below the roles know no state"},
 	{[]string{"pkg/chores", "internal/child"}, []string{module + "/pkg/store", module + "/pkg/ca", module + "/pkg/mgmt", "go.etcd.io/etcd"}, "what runs in a child has no keys and no state"},
+	{[]string{"pkg/backup", "pkg/backup/repo"}, []string{module + "/pkg/store", module + "/pkg/ca", module + "/pkg/mgmt", "go.etcd.io/etcd"}, "a backup is read and written where there are no keys and no state"},
 	{[]string{"pkg/store"}, []string{module + "/pkg/ca", module + "/pkg/mgmt", module + "/pkg/control", "go.etcd.io/etcd/server"}, "state knows nobody above it"},
 	{[]string{"pkg/ca"}, []string{module + "/pkg/store", "go.etcd.io/etcd"}, "the CA states the interface it needs"},
 }

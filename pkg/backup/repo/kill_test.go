@@ -1,0 +1,5 @@
+package repo
+
+const childEnv = "MESHCTL_REPO_CHILD"
+
+func child(string) int { return 0 }
