@@ -160,7 +160,7 @@ func classify(text string) Reason {
 		reason Reason
 		parts  []string
 	}{
-		{ReasonMissing, []string{"not found", "does not appear to be a git repository", "does not exist", "no such", "not a git repository"}},
+		{ReasonMissing, []string{"not found", "does not appear to be a git repository", "does not exist", "no such", "not a git repository", "invalid gitfile"}},
 		{ReasonAuth, []string{"permission denied", "access denied", "unauthorized", "authentication", "not allowed", "dubious ownership", "read-only", "forbidden"}},
 		{ReasonDiskFull, []string{"no space left", "disk quota"}},
 	} {

@@ -35,13 +35,10 @@ func (r *Repo) getPack(ctx context.Context, c *conversation, want ID, depth int)
 		lines = append(lines, fmt.Sprintf("deepen %d\n", depth))
 	}
 	lines = append(lines, pktline.FlushString)
-	haves := r.haves()
-	for _, h := range haves {
+	for _, h := range r.haves() {
 		lines = append(lines, fmt.Sprintf("have %s\n", h))
 	}
-	if len(haves) > 0 {
-		lines = append(lines, pktline.FlushString)
-	}
+	// All in one go: a server over https forgets what was said before.
 	if err := e.EncodeString(append(lines, "done\n")...); err != nil {
 		return fmt.Errorf("repo: fetch: %w", err)
 	}

@@ -1,0 +1,227 @@
+package repo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// TestEveryTransport goes through the life of a remote over each of them.
+func TestEveryTransport(t *testing.T) {
+	everyRemote(t, func(t *testing.T, rm Remote, dir string) {
+		r := open(t, Options{})
+		if head, err := r.Fetch(t.Context(), rm); err != nil || head != "" {
+			t.Fatalf("an empty remote: %s, %v", head, err)
+		}
+		one := put(t, r, "one", file("a", "1"), file("big", strings.Repeat("some text\n", 20_000)), file("d/e", "2"))
+		push(t, r, rm)
+		two := put(t, r, "two", file("a", "2"))
+		push(t, r, rm)
+		git(t, dir, "fsck", "--strict", "--full")
+		if got := git(t, dir, "rev-parse", "main"); got != string(two) {
+			t.Errorf("the remote is at %s, want %s", got, two)
+		}
+		c, err := Clone(t.Context(), rm, "", 0, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if !maps.Equal(content(t, c, two), content(t, r, two)) || !maps.Equal(content(t, c, one), content(t, r, one)) {
+			t.Error("the clone is not what was pushed")
+		}
+		// Somebody else adds one; only that one is fetched.
+		other := put(t, c, "other", file("x", "y"))
+		push(t, c, rm)
+		if head, err := r.Fetch(t.Context(), rm); err != nil || head != other || r.Head() != two {
+			t.Errorf("fetched %s (%v), want %s; the head is %s", head, err, other, r.Head())
+		}
+		put(t, r, "three", file("a", "3"))
+		if err := r.Push(t.Context(), rm, r.Head(), nil); !errors.Is(err, mesh.ErrConflict) || ReasonOf(err) != ReasonForeign {
+			t.Errorf("a push beside another's commit: %v, want ErrConflict", err)
+		}
+		if err := r.PushBranch(t.Context(), rm, "conflict/1", r.Head(), nil); err != nil {
+			t.Error(err)
+		}
+		if heads, err := r.Heads(t.Context(), rm); err != nil || heads["conflict/1"] != r.Head() || heads["main"] != other {
+			t.Errorf("heads are %v (%v)", heads, err)
+		}
+	})
+}
+
+func TestAllowStopsBeforeThePush(t *testing.T) {
+	r, dir := open(t, Options{}), bare(t)
+	put(t, r, "one", file("a", "1"))
+	deposed := errors.New("deposed")
+	if err := r.Push(t.Context(), local(dir), r.Head(), func(context.Context) error { return deposed }); !errors.Is(err, deposed) {
+		t.Errorf("push: %v, want the refusal", err)
+	}
+	if head, err := r.RemoteHead(t.Context(), local(dir)); err != nil || head != "" {
+		t.Errorf("the remote has %s (%v), want nothing", head, err)
+	}
+}
+
+// TestLongHistoryGoesInSteps pushes more commits than one push takes.
+func TestLongHistoryGoesInSteps(t *testing.T) {
+	r, dir := open(t, Options{Limits: Limits{Loose: 500}}), bare(t)
+	for i := range pushStep + 150 {
+		put(t, r, "n", file("a", fmt.Sprint(i)))
+	}
+	asked := 0
+	if err := r.Push(t.Context(), local(dir), r.Head(), func(context.Context) error { asked++; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if asked != 2 {
+		t.Errorf("pushed %d times, want 2", asked)
+	}
+	if got := git(t, dir, "rev-list", "--count", "main"); got != fmt.Sprint(pushStep+150) {
+		t.Errorf("%s commits arrived", got)
+	}
+	git(t, dir, "fsck", "--strict")
+	git(t, r.dir, "fsck", "--strict", "--full")
+}
+
+func TestFailuresHaveReasons(t *testing.T) {
+	ctx := t.Context()
+	r := open(t, Options{Limits: Limits{Idle: 500 * time.Millisecond}})
+	put(t, r, "one", file("a", "1"))
+	dir := bare(t)
+	git(t, dir, "config", "http.receivepack", "false")
+	web := startHTTP(t, filepath.Dir(dir))
+	sshd := startSSH(t)
+	stranger, _ := newKey(t)
+	other := startSSH(t)
+	change := func(rm Remote, f func(*Remote)) Remote { f(&rm); return rm }
+	sha256 := bare(t, "--object-format=sha256")
+	file := filepath.Join(t.TempDir(), "file")
+	write(t, file, nil)
+	for name, c := range map[string]struct {
+		rm   Remote
+		want Reason
+		says string
+	}{
+		"a path that is not there":        {local(filepath.Join(dir, "no")), ReasonMissing, ""},
+		"a path that is a file":           {local(file), ReasonMissing, ""},
+		"SHA-256":                         {local(sha256), ReasonFormat, "SHA-256"},
+		"nobody listens":                  {Remote{Name: "x", URL: "https://127.0.0.1:1/x"}, ReasonConnection, ""},
+		"no such name":                    {Remote{Name: "x", URL: "https://no.such.name.invalid/x"}, ReasonName, ""},
+		"a certificate of a stranger":     {change(web.remote(dir), func(rm *Remote) { rm.RootCAs = nil }), ReasonTLS, ""},
+		"a wrong token":                   {change(web.remote(dir), func(rm *Remote) { rm.Credential = "wrong-token-canary" }), ReasonAuth, "401"},
+		"no token":                        {change(web.remote(dir), func(rm *Remote) { rm.Auth = mesh.BackupAuthNone }), ReasonAuth, "401"},
+		"https without such a repository": {change(web.remote(dir), func(rm *Remote) { rm.URL += "no" }), ReasonMissing, "404"},
+		"https that may not be pushed to": {web.remote(dir), ReasonAuth, "403"},
+		"a wrong SSH key":                 {change(sshd.remote(t, dir), func(rm *Remote) { rm.Credential = stranger }), ReasonAuth, ""},
+		"no SSH key":                      {change(sshd.remote(t, dir), func(rm *Remote) { rm.Credential = "not a key canary" }), ReasonAuth, ""},
+		"an unknown host key":             {change(sshd.remote(t, dir), func(rm *Remote) { rm.KnownHosts = nil }), ReasonHostKey, "SHA256:"},
+		"another host key": {change(sshd.remote(t, dir), func(rm *Remote) {
+			_, theirs, _ := strings.Cut(other.known, " ")
+			mine, _, _ := strings.Cut(sshd.known, " ")
+			rm.KnownHosts = []string{mine + " " + theirs}
+		}), ReasonHostKey, "in between"},
+		"SSH without such a repository": {sshd.remote(t, dir+"no"), ReasonMissing, "does not appear to be a git repository"},
+		"SSH that hangs":                {change(sshd.remote(t, dir), func(rm *Remote) { rm.URL = "ssh://" + silent(t, "") + dir }), ReasonTimeout, ""},
+		"SSH that hangs later":          {change(sshd.remote(t, dir), func(rm *Remote) { rm.URL = "ssh://" + silent(t, "SSH-2.0-x\r\n") + dir }), ReasonTimeout, ""},
+		"https that hangs":              {Remote{Name: "x", URL: "https://" + silent(t, "") + "/x"}, ReasonTimeout, ""},
+		"http that hangs in a header":   {Remote{Name: "x", URL: "http://" + silent(t, "HTTP/1.1 200 OK\r\nContent-") + "/x"}, ReasonTimeout, ""},
+		"http that hangs in the answer": {Remote{Name: "x", URL: "http://" + silent(t, "HTTP/1.1 200 OK\r\nContent-Type: application/x-git-receive-pack-advertisement\r\nContent-Length: 900\r\n\r\n001f# service=git-receive") + "/x"}, ReasonTimeout, ""},
+		"something that is no Git":      {Remote{Name: "x", URL: "http://" + silent(t, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello") + "/x"}, ReasonFormat, "text/html"},
+		"a password in the URL":         {Remote{Name: "x", URL: "https://git:canary@127.0.0.1/x"}, ReasonOther, "password"},
+		"http elsewhere":                {Remote{Name: "x", URL: "http://192.0.2.1/x"}, ReasonOther, "token"},
+		"a scheme that runs programs":   {Remote{Name: "x", URL: "ext::sh -c canary"}, ReasonOther, ""},
+		"a path that is an option":      {Remote{Name: "x", URL: "--upload-pack=canary"}, ReasonOther, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			err := r.Push(ctx, c.rm, r.Head(), nil)
+			if err == nil || ReasonOf(err) != c.want || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("push: %v (reason %s), want reason %s", err, ReasonOf(err), c.want)
+			}
+			if err == nil {
+				return
+			}
+			if mesh.Kind(err) == nil {
+				t.Errorf("%v has no kind", err)
+			}
+			if strings.Contains(err.Error()+mesh.Hint(err), "canary") {
+				t.Errorf("the error holds the credential: %v", err)
+			}
+			if took := time.Since(start); took > 30*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+func TestHostKeyFaultSaysWhatToAdd(t *testing.T) {
+	s, dir := startSSH(t), bare(t)
+	rm := s.remote(t, dir)
+	rm.KnownHosts = nil
+	r := open(t, Options{})
+	_, err := r.Fetch(t.Context(), rm)
+	f, ok := errors.AsType[*Fault](err)
+	if !ok || !strings.HasPrefix(f.Fingerprint, "SHA256:") || !strings.Contains(mesh.Hint(err), s.known) {
+		t.Fatalf("%v, hint %q, want the fingerprint and the line", err, mesh.Hint(err))
+	}
+}
+
+func TestRedirectWithinTheServerIsFollowed(t *testing.T) {
+	dir := bare(t)
+	git(t, dir, "config", "http.receivepack", "true")
+	s := startHTTP(t, filepath.Dir(dir))
+	rm := s.remote(dir)
+	rm.URL = s.URL + "/moved/" + filepath.Base(dir)
+	r := open(t, Options{})
+	put(t, r, "one", file("a", "1"))
+	push(t, r, rm)
+	for _, saw := range s.saw {
+		if strings.HasPrefix(saw, "POST /moved") {
+			t.Errorf("asked at the old place: %s", saw)
+		}
+	}
+}
+
+func TestCancelEndsEverything(t *testing.T) {
+	r, dir := open(t, Options{}), bare(t)
+	rm := Remote{Name: "x", URL: "ssh://" + silent(t, "") + dir, Auth: mesh.BackupAuthSSHKey}
+	rm.Credential, _ = newKey(t)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, errors.New("deposed"))
+	defer cancel()
+	start := time.Now()
+	if _, err := r.Fetch(ctx, rm); err == nil || !strings.Contains(err.Error(), "deposed") {
+		t.Errorf("fetch: %v, want the cause", err)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestProtectedBranch wants to be told apart from somebody who was faster.
+func TestProtectedBranch(t *testing.T) {
+	s, dir := startSSH(t), bare(t)
+	hook := filepath.Join(dir, "hooks", "pre-receive")
+	if err := os.WriteFile(hook, []byte("#!/bin/sh\necho protected >&2\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, Options{})
+	put(t, r, "one", file("a", "1"))
+	err := r.Push(t.Context(), s.remote(t, dir), r.Head(), nil)
+	if !errors.Is(err, mesh.ErrDenied) || ReasonOf(err) != ReasonRefused {
+		t.Errorf("push: %v (%s), want ErrDenied and refused", err, ReasonOf(err))
+	}
+	// A folder's hooks would run as us, and do not.
+	push(t, r, local(dir))
+}
+
+func TestNoGitProgram(t *testing.T) {
+	r := open(t, Options{Git: "/nonexistent/git"})
+	if _, err := r.Fetch(t.Context(), local(bare(t))); ReasonOf(err) != ReasonNoGit {
+		t.Errorf("fetch: %v (%s), want no-git", err, ReasonOf(err))
+	}
+}
