@@ -25,7 +25,8 @@ func newMgmtServe() *cobra.Command {
 		Long: `Founds a mesh when the data folder is empty: it makes the root key, seals it under
 a passphrase (asked for on the terminal, or read from --passphrase-file), and
 keeps the passphrase nowhere. With a mesh in the folder it resumes and asks for
-nothing. Then it serves until SIGTERM.
+nothing. Then it serves until SIGTERM. Who founds prints the recovery kit, which
+"meshctl mgmt recovery-kit" prints again.
 
 With --bootstrap-expect 3 it founds the mesh together with the other --peers, all
 started with the same --bootstrap-secret-file, in any order. The passphrase is
@@ -37,8 +38,13 @@ mesh that exists: see "meshctl admin mgmt add".`,
 func (c *mgmtConfig) run(ctx context.Context, log *slog.Logger) error {
 	// Metrics of Go and of the process come with those of etcd, which are global.
 	reg := prometheus.NewRegistry()
+	founds := false
 	srv := &mgmt.Server{
-		Config: c.Config, Version: version().Version, Passphrase: c.passphrase, Registry: reg, Log: log,
+		Config: c.Config, Version: version().Version, Registry: reg, Log: log,
+		Passphrase: func(ctx context.Context) (mesh.Secret, error) {
+			founds = true
+			return c.passphrase(ctx)
+		},
 	}
 	if file := cmp.Or(c.BootstrapSecretFile, credential("bootstrap-secret")); file != "" {
 		srv.BootstrapSecret = func(ctx context.Context) (mesh.Secret, error) {
@@ -67,7 +73,12 @@ func (c *mgmtConfig) run(ctx context.Context, log *slog.Logger) error {
 		return nil
 	}
 	return notified(ctx, notify.Role{Serving: serving.Load, Ready: ready, Log: log}, reg, func(ctx context.Context) error {
-		return setupError(srv.Run(ctx, func() { serving.Store(true) }))
+		return setupError(srv.Run(ctx, func() {
+			serving.Store(true)
+			if founds {
+				c.printKit(os.Stdout, log)
+			}
+		}))
 	})
 }
 
