@@ -43,6 +43,13 @@ type Attendant interface {
 	Attend(ctx context.Context, send Send) error
 }
 
+// EpochFollower is a RoleHandler that keeps revisions of what management sent.
+// NewEpoch forgets them, durably, and nothing else: the mesh was restored from a
+// backup and numbers anew.
+type EpochFollower interface {
+	NewEpoch() error
+}
+
 // AllowedFrom says whether a node of that role may send m after its hello. The
 // server ends the stream of one that sends anything else.
 func AllowedFrom(role mesh.Role, m *controlpb.NodeMessage) bool {
@@ -50,7 +57,8 @@ func AllowedFrom(role mesh.Role, m *controlpb.NodeMessage) bool {
 	switch b := m.GetBody().(type) {
 	case nil: // of a newer version: to be ignored
 		return core || entry
-	case *controlpb.NodeMessage_Ping, *controlpb.NodeMessage_Pong, *controlpb.NodeMessage_Goodbye:
+	case *controlpb.NodeMessage_Ping, *controlpb.NodeMessage_Pong, *controlpb.NodeMessage_Goodbye,
+		*controlpb.NodeMessage_HandOver:
 		return core || entry
 	case *controlpb.NodeMessage_Ack:
 		return core || entry && b.Ack.GetKind() != controlpb.Ack_KIND_DEVICES
@@ -69,7 +77,8 @@ func AllowedTo(role mesh.Role, m *controlpb.MgmtMessage) bool {
 	switch m.GetBody().(type) {
 	case *controlpb.MgmtMessage_Config, *controlpb.MgmtMessage_Revocations, *controlpb.MgmtMessage_Drain,
 		*controlpb.MgmtMessage_Goodbye, *controlpb.MgmtMessage_Ping, *controlpb.MgmtMessage_Pong,
-		*controlpb.MgmtMessage_Addresses, *controlpb.MgmtMessage_RenewNow:
+		*controlpb.MgmtMessage_Addresses, *controlpb.MgmtMessage_RenewNow,
+		*controlpb.MgmtMessage_HandBack, *controlpb.MgmtMessage_HandedOver:
 		return core || entry
 	case *controlpb.MgmtMessage_Devices, *controlpb.MgmtMessage_Probe, *controlpb.MgmtMessage_CellCertificate:
 		return core

@@ -60,6 +60,8 @@ func (s *session) hello() error {
 		MeshEpoch:           s.home.Revocations.Epoch(),
 		ConfigRevision:      s.running.config,
 		RevocationsRevision: s.home.Revocations.Revision(),
+		EpochProof:          SignedEpochMessage(s.home.Revocations.EpochProof()),
+		HandedEpoch:         s.home.Revocations.Handed(),
 	}
 	s.home.Role.Hello(h)
 	return s.send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Hello{Hello: h}})
@@ -82,6 +84,10 @@ func (s *session) receive(ctx context.Context, m *controlpb.MgmtMessage) error {
 	case *controlpb.MgmtMessage_RenewNow:
 		s.home.renewNow(b.RenewNow)
 		return nil
+	case *controlpb.MgmtMessage_HandBack:
+		return s.handBack(b.HandBack)
+	case *controlpb.MgmtMessage_HandedOver:
+		return s.handedOver(b.HandedOver)
 	case *controlpb.MgmtMessage_Goodbye:
 		return fmt.Errorf("%w: %s", errGoodbye, mesh.Quotable(b.Goodbye.GetReason()))
 	case *controlpb.MgmtMessage_Ping:
@@ -107,12 +113,11 @@ func (s *session) welcome(w *controlpb.Welcome) error {
 	if err := s.clock(time.Unix(0, w.GetClockUnixNanos()), time.Now()); err != nil {
 		return err
 	}
-	if w.GetMeshEpoch() > s.home.Revocations.Epoch() {
-		s.running.config = 0 // revisions of another epoch mean something else
-	}
-	if err := s.home.Revocations.SetEpoch(w.GetMeshEpoch()); err != nil {
+	if err := s.follow(w); errors.Is(err, mesh.ErrConflict) {
 		return mesh.WithHint(fmt.Errorf("the server's state is older than what this node has seen: %w", err),
 			"management was restored from a backup; it must raise the mesh epoch before nodes return")
+	} else if err != nil {
+		return err
 	}
 	if err := s.home.State.SetAddresses(w.GetMgmtAddresses()); err != nil {
 		return err
@@ -120,6 +125,9 @@ func (s *session) welcome(w *controlpb.Welcome) error {
 	s.welcomed = true
 	s.pingedAt = time.Now()
 	s.opened(w)
+	if w.GetHandOver() {
+		return s.handOver()
+	}
 	return nil
 }
 

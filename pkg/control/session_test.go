@@ -130,7 +130,7 @@ func TestWelcomeIsChecked(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, mesh.RoleCore)
-			if err := b.home.Revocations.SetEpoch(3); err != nil {
+			if err := b.home.Revocations.Follow(3, b.mesh.Epoch(t, 3)); err != nil {
 				t.Fatal(err)
 			}
 			if err := b.hello(); err != nil {

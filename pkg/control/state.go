@@ -165,3 +165,14 @@ func (s *State) SetConfig(c *controlpb.Config) error {
 	s.config = proto.CloneOf(c)
 	return durable.Write(filepath.Join(s.dir, configFile), b)
 }
+
+// forgetRevision keeps the configuration and forgets which one it is.
+func (s *State) forgetRevision() error {
+	c := s.Config()
+	if c.GetRevision() == 0 {
+		return nil
+	}
+	c = proto.CloneOf(c)
+	c.Revision = 0
+	return s.SetConfig(c)
+}

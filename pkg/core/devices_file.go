@@ -69,3 +69,11 @@ func (t *devices) held() int64 {
 	defer t.mu.Unlock()
 	return t.revision
 }
+
+// forget keeps the table in force, as one that no delta extends.
+func (t *devices) forget() error {
+	t.mu.Lock()
+	t.revision, t.partial = 0, nil
+	t.mu.Unlock()
+	return t.save()
+}

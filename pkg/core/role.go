@@ -14,9 +14,10 @@ import (
 )
 
 var (
-	_ control.RoleHandler = (*Server)(nil)
-	_ control.Restorer    = (*Server)(nil)
-	_ control.Attendant   = (*Server)(nil)
+	_ control.RoleHandler   = (*Server)(nil)
+	_ control.Restorer      = (*Server)(nil)
+	_ control.Attendant     = (*Server)(nil)
+	_ control.EpochFollower = (*Server)(nil)
 )
 
 // States a core reports.
@@ -115,6 +116,9 @@ func (s *Server) Handle(_ context.Context, m *controlpb.MgmtMessage, send contro
 	}
 	return nil
 }
+
+// NewEpoch implements control.EpochFollower.
+func (s *Server) NewEpoch() error { return s.devices.forget() }
 
 // takeDevices acknowledges a table only once it is in force.
 func (s *Server) takeDevices(m *controlpb.Devices, send control.Send) error {

@@ -42,6 +42,8 @@ type Revocations struct {
 
 type revocationState struct {
 	epoch, revision int64
+	proof           mesh.SignedEpoch // the root's word for epoch, if it was needed
+	handed          int64            // last epoch in which the records were handed over
 	// records are by what was signed, and not by their ids: no server can take
 	// a record back by signing another under its id.
 	records map[[32]byte]heldRevocation
@@ -171,34 +173,4 @@ func (r *Revocations) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.state.records)
-}
-
-// Epoch is the highest mesh epoch seen; 0 before any.
-func (r *Revocations) Epoch() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.state.epoch
-}
-
-// SetEpoch remembers the epoch a management server named. It returns
-// ErrConflict for one lower than any seen: that server's state is older than
-// what this node knows.
-func (r *Revocations) SetEpoch(epoch int64) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case epoch == r.state.epoch:
-		return nil
-	case epoch < r.state.epoch:
-		return mesh.WithHint(
-			fmt.Errorf("identity: mesh epoch %d is older than %d, which this node has seen: %w", epoch, r.state.epoch, mesh.ErrConflict),
-			"the management server runs from an old copy of its state; restore it as the runbook says, which raises the epoch")
-	}
-	next := r.state
-	next.epoch = epoch
-	if err := r.save(next); err != nil {
-		return err
-	}
-	r.state = next
-	return nil
 }

@@ -16,6 +16,9 @@ type revocationFile struct {
 	Epoch    int64          `json:"epoch"`
 	Revision int64          `json:"revision"`
 	Records  []signedRecord `json:"records"`
+	// Of the versions since there are restores.
+	EpochProof mesh.SignedEpoch `json:"epochProof,omitzero"`
+	Handed     int64            `json:"handedEpoch,omitzero"`
 }
 
 // signedRecord is mesh.SignedRevocation without the decoded copy, which nothing
@@ -50,7 +53,11 @@ func (r *Revocations) load() error {
 		h := heldRevocation{rec, signed}
 		r.state.records[h.key()] = h
 	}
-	r.state.epoch, r.state.revision = f.Epoch, f.Revision
+	r.state.epoch, r.state.revision, r.state.handed = f.Epoch, f.Revision, f.Handed
+	// The epoch stands without its proof, which is for others.
+	if e, err := VerifyEpoch(r.roots, r.mesh, f.EpochProof); err == nil && e.Epoch == f.Epoch {
+		r.state.proof = f.EpochProof
+	}
 	return nil
 }
 
@@ -64,7 +71,7 @@ func (r *Revocations) save(s revocationState) error {
 	if r.path == "" {
 		return nil
 	}
-	f := revocationFile{Mesh: r.mesh, Epoch: s.epoch, Revision: s.revision}
+	f := revocationFile{Mesh: r.mesh, Epoch: s.epoch, Revision: s.revision, EpochProof: s.proof, Handed: s.handed}
 	for _, x := range s.sorted() {
 		f.Records = append(f.Records, signedRecord{x.Payload, x.Signature, x.Signer})
 	}

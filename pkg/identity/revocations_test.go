@@ -118,14 +118,23 @@ func TestRevocationsSurviveRestartAndRestore(t *testing.T) {
 	peer := peerOf(m.Node(t, mesh.RoleCore))
 	r := load()
 	apply(t, r, 0, 7, m.Revoke(t, mesh.Revocation{Serial: peer.Serial}))
-	if err := r.SetEpoch(3); err != nil {
+	if err := r.Follow(1, mesh.SignedEpoch{}); err != nil {
 		t.Fatal(err)
 	}
+	apply(t, r, 0, 7)
 	r = load()
-	if r.Revision() != 7 || r.Epoch() != 3 || !errors.Is(r.Check(peer), mesh.ErrDenied) {
+	if r.Revision() != 7 || r.Epoch() != 1 || !errors.Is(r.Check(peer), mesh.ErrDenied) {
 		t.Fatalf("revision %d, epoch %d after a restart", r.Revision(), r.Epoch())
 	}
-	if err := r.SetEpoch(2); !errors.Is(err, mesh.ErrConflict) {
+	if err := r.Follow(3, m.Epoch(t, 3)); err != nil {
+		t.Fatal(err)
+	}
+	// Revisions of the epoch before mean nothing.
+	r = load()
+	if r.Revision() != 0 || r.Epoch() != 3 || !r.EpochProof().Equal(m.Epoch(t, 3)) && r.EpochProof().IsZero() || !errors.Is(r.Check(peer), mesh.ErrDenied) {
+		t.Fatalf("revision %d, epoch %d after a restart", r.Revision(), r.Epoch())
+	}
+	if err := r.Follow(2, m.Epoch(t, 2)); !errors.Is(err, mesh.ErrConflict) {
 		t.Fatalf("a lower epoch: %v", err)
 	}
 	// A server restored from a backup knows nothing of the record.
@@ -138,7 +147,63 @@ func TestRevocationsSurviveRestartAndRestore(t *testing.T) {
 	if err := r.Apply(false, 5, 6, nil); !errors.Is(err, mesh.ErrConflict) {
 		t.Fatalf("a delta on another base: %v", err)
 	}
+	if err := errors.Join(r.SetHanded(2), r.SetHanded(3)); err != nil {
+		t.Fatal(err)
+	}
+	if r = load(); r.Handed() != 3 || len(r.Signed()) != 1 {
+		t.Fatalf("handed over in epoch %d, %d records", r.Handed(), len(r.Signed()))
+	}
 	wantMode(t, path, 0o600)
+}
+
+// Whoever can write the state of management could lock nodes out with a number.
+func TestAnEpochRisesByTheRootsWordAlone(t *testing.T) {
+	m, foreign := identitytest.New(t), identitytest.New(t)
+	pretender := identitytest.NewWithID(t, m.ID)
+	none := mesh.SignedEpoch{}
+	for _, tt := range []struct {
+		name  string
+		held  int64
+		epoch int64
+		proof mesh.SignedEpoch
+		want  error
+	}{
+		{"the first, of a mesh founded long ago", 0, 1, none, nil},
+		{"the first, with the root's word", 0, 1, m.Epoch(t, 1), nil},
+		{"the same again, as servers of the last version send it", 4, 4, none, nil},
+		{"a rise", 1, 2, m.Epoch(t, 2), nil},
+		{"a rise by more than one", 1, 9, m.Epoch(t, 9), nil},
+		{"a rise without a word", 1, 2, none, mesh.ErrDenied},
+		{"a first that is not 1 without a word", 0, 2, none, mesh.ErrDenied},
+		{"a rise with the word for less", 1, 3, m.Epoch(t, 2), mesh.ErrDenied},
+		{"a rise with the word for more", 1, 2, m.Epoch(t, 3), mesh.ErrDenied},
+		{"a rise by another mesh", 1, 2, foreign.Epoch(t, 2), mesh.ErrInvalid},
+		{"a rise by who pretends to be the root", 1, 2, pretender.Epoch(t, 2), mesh.ErrDenied},
+		{"the same with a bad word", 2, 2, pretender.Epoch(t, 2), mesh.ErrDenied},
+		{"a lower one", 3, 2, m.Epoch(t, 2), mesh.ErrConflict},
+		{"a lower one with the word for more", 3, 2, m.Epoch(t, 4), mesh.ErrConflict},
+	} {
+		r, err := identity.OpenRevocations("", m.Roots(), m.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tt.held > 0 {
+			if err := r.Follow(tt.held, m.Epoch(t, tt.held)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rises, err := r.CheckEpoch(tt.epoch, tt.proof)
+		if !errors.Is(err, tt.want) || rises != (tt.want == nil && tt.epoch > tt.held) {
+			t.Errorf("%s: rises %v, %v; want %v", tt.name, rises, err, tt.want)
+		}
+		after := tt.held
+		if tt.want == nil {
+			after = tt.epoch
+		}
+		if err := r.Follow(tt.epoch, tt.proof); !errors.Is(err, tt.want) || r.Epoch() != after {
+			t.Errorf("%s: follow: epoch %d, %v", tt.name, r.Epoch(), err)
+		}
+	}
 }
 
 // A server that was taken over can sign records until its own is revoked: under

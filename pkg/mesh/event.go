@@ -35,6 +35,7 @@ const (
 	EventCertExpiring     EventType = "cert-expiring"
 	EventAddressRefused   EventType = "address-refused"
 	EventStoreNearlyFull  EventType = "store-nearly-full"
+	EventEpochForged      EventType = "epoch-forged"
 	EventCellCertificated EventType = "cell-certificate-issued"
 	EventMeshRestored     EventType = "mesh-restored"
 )

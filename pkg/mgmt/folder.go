@@ -45,6 +45,7 @@ func setupf(hint, format string, args ...any) error {
 //	intermediate.crt  certificate of this server's issuer
 //	intermediate.key  its key, on this server alone
 //	etcd-ca.pem       etcd's own CA with its key, the same on every server
+//	epoch.json        the latest epoch of the mesh that is known, as the root signed it
 //	data.key          opens secret fields in etcd, the same on every server
 //	node/             this server's own identity
 //	etcd-tls/         etcd's certificates, made at each start
@@ -63,6 +64,7 @@ const (
 	fileIntermediateKey = "intermediate.key"
 	fileEtcdCA          = "etcd-ca.pem"
 	fileDataKey         = "data.key"
+	fileEpoch           = "epoch.json"
 	fileLock            = "lock"
 	dirNode             = "node"
 	dirEtcdTLS          = "etcd-tls"

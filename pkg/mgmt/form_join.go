@@ -225,7 +225,7 @@ func Abandon(dir string) (string, error) {
 		return "", fmt.Errorf("mgmt: abandon founding: none is under way in %s: %w", dir, mesh.ErrNotFound)
 	}
 	// The promise goes last: as long as it is there, nothing else is promised.
-	for _, name := range append(keyFiles[:], dirNode, fileFormation) {
+	for _, name := range append(keyFiles[:], fileEpoch, dirNode, fileFormation) {
 		for _, n := range []string{name + ".old", name} {
 			if err := os.RemoveAll(filepath.Join(dir, n)); err != nil {
 				return "", setupf("", "abandon founding: %w", err)

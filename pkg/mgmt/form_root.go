@@ -112,11 +112,15 @@ func (x *former) plan(ctx context.Context, joiners []*controlpb.Joiner) error {
 	if err != nil {
 		return err
 	}
+	epoch, err := firstEpoch(root, now)
+	if err != nil {
+		return err
+	}
 	if err := x.putDataKey(store.NewDataKey()); err != nil {
 		return err
 	}
 	return x.writeKeys(map[string][]byte{
-		fileEtcdCA: []byte(text.Reveal()), fileIntermediate: ca.MarshalCert(own),
+		fileEtcdCA: []byte(text.Reveal()), fileIntermediate: ca.MarshalCert(own), fileEpoch: epoch,
 	})
 }
 
@@ -132,7 +136,7 @@ func (x *former) putDataKey(key [32]byte) error {
 
 // writeKeys writes key files and server.json last.
 func (x *former) writeKeys(files map[string][]byte) error {
-	for _, name := range []string{fileEtcdCA, fileRootSealed, fileRootCert, fileIntermediate} {
+	for _, name := range []string{fileEtcdCA, fileRootSealed, fileRootCert, fileIntermediate, fileEpoch} {
 		if b, ok := files[name]; ok {
 			if err := x.folder.write(name, b); err != nil {
 				return err

@@ -125,7 +125,7 @@ func (f *folder) found(ctx context.Context, passphrase func(context.Context) (me
 	if err := store.WriteDataKey(f.path(fileDataKey), store.NewDataKey()); err != nil {
 		return setup(err)
 	}
-	for _, name := range keyFiles[1:] {
+	for _, name := range append(keyFiles[1:], fileEpoch) {
 		if err := f.write(name, files[name]); err != nil {
 			return err
 		}
@@ -162,7 +162,8 @@ func makeKeys(s serverFile, passphrase mesh.Secret, now time.Time) (map[string][
 		return nil, err
 	}
 	files[fileRootSealed] = sealed
-	return files, nil
+	files[fileEpoch], err = firstEpoch(root, now)
+	return files, err
 }
 
 // serverKeys are the key files of one server: its own issuer, a new CA of

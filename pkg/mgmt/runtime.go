@@ -49,6 +49,8 @@ type runtime struct {
 	grpc      *grpc.Server
 	access    access
 	foreman   chores.Foreman // of the child process
+	// superseded gets the root's word for a later epoch than the state's.
+	superseded chan mesh.SignedEpoch
 }
 
 func newRuntime(s *Server, f *folder, k *keys, ports *listeners) (*runtime, error) {
@@ -57,6 +59,7 @@ func newRuntime(s *Server, f *folder, k *keys, ports *listeners) (*runtime, erro
 		advertised: advertised(s.Config, ports),
 		registry:   s.Registry,
 		conveyor:   newConveyor(),
+		superseded: make(chan mesh.SignedEpoch, 1),
 		access:     newAccess(ports.gateway != nil, ports.admin != nil),
 	}
 	if r.registry == nil {
@@ -95,6 +98,7 @@ func (r *runtime) units(ready func()) []supervise.Unit {
 		{Name: "ca", Run: r.runCA},
 		{Name: "grpc", Run: r.runGRPC},
 		{Name: "nodes", Run: r.runNodes},
+		{Name: "epoch", Run: supervise.Always(r.runEpoch)},
 		{Name: "ports", Run: r.runPorts},
 		{Name: "socket", Run: r.runSocket},
 		{Name: "serving", Run: func(ctx context.Context, up func()) error { return r.serve(ctx, func() { up(); ready() }) }},
@@ -161,7 +165,10 @@ func (r *runtime) runStore(ctx context.Context, ready func()) error {
 	if err := r.etcd.vote(ctx); err != nil {
 		return errors.Join(err, st.Close())
 	}
-	err = settle(ctx, st, r.folder, r.keys, r.srv.Config.Founding.config(r.advertised))
+	err = st.Whole(ctx)
+	if err == nil {
+		err = settle(ctx, st, r.folder, r.keys, r.srv.Config.Founding.config(r.advertised), r.log)
+	}
 	if err == nil {
 		err = mendSealed(ctx, st, r.folder, r.keys, r.log)
 	}

@@ -37,7 +37,7 @@ const (
 func (r *runtime) runGRPC(ctx context.Context, ready func()) error {
 	r.nodes = &nodes.Service{
 		Store: r.store, Mesh: r.keys.Mesh, Server: r.keys.Server, Node: r.self.node,
-		Revocations: r.revs, SignCell: ca.SignCellLeaf, Log: r.log,
+		Revocations: r.revs, SignCell: ca.SignCellLeaf, Log: r.log, Superseded: r.hearEpoch,
 	}
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

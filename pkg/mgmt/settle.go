@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/ca"
@@ -22,19 +23,25 @@ func blobIssuer(s mesh.ServerID) string { return "issuer." + string(s) }
 
 // settle makes sure that etcd holds the mesh of this folder. It writes only
 // while founding: a server whose etcd takes no writes resumes all the same.
-func settle(ctx context.Context, st *store.Store, f *folder, k *keys, first mesh.Config) error {
+func settle(ctx context.Context, st *store.Store, f *folder, k *keys, first mesh.Config, log *slog.Logger) error {
 	founded, err := f.has(fileFounded)
 	if err != nil {
 		return err
 	}
 	if !founded {
+		if first.EpochProof, _, err = f.knownEpoch(k); err != nil {
+			return err
+		}
 		if err := plant(ctx, st, k, first); err != nil {
 			return fmt.Errorf("mgmt: found: %w", err)
 		}
 	} else if err := f.read(fileFounded, new(foundedFile).parse); err != nil {
 		return err
 	}
-	return recognise(ctx, st, k)
+	if err := recognise(ctx, st, k); err != nil {
+		return err
+	}
+	return f.checkEpoch(ctx, st, k, log)
 }
 
 // plant writes the first state of a mesh, all at once, unless it is there.

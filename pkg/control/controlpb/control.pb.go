@@ -73,7 +73,7 @@ func (x Ack_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Ack_Kind.Descriptor instead.
 func (Ack_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{16, 0}
+	return file_control_proto_rawDescGZIP(), []int{20, 0}
 }
 
 type EnrollRequest struct {
@@ -340,6 +340,7 @@ type NodeMessage struct {
 	//	*NodeMessage_Goodbye
 	//	*NodeMessage_Ping
 	//	*NodeMessage_Pong
+	//	*NodeMessage_HandOver
 	Body          isNodeMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -454,6 +455,15 @@ func (x *NodeMessage) GetPong() *Ping {
 	return nil
 }
 
+func (x *NodeMessage) GetHandOver() *HandOver {
+	if x != nil {
+		if x, ok := x.Body.(*NodeMessage_HandOver); ok {
+			return x.HandOver
+		}
+	}
+	return nil
+}
+
 type isNodeMessage_Body interface {
 	isNodeMessage_Body()
 }
@@ -490,6 +500,10 @@ type NodeMessage_Pong struct {
 	Pong *Ping `protobuf:"bytes,8,opt,name=pong,proto3,oneof"`
 }
 
+type NodeMessage_HandOver struct {
+	HandOver *HandOver `protobuf:"bytes,9,opt,name=hand_over,json=handOver,proto3,oneof"`
+}
+
 func (*NodeMessage_Hello) isNodeMessage_Body() {}
 
 func (*NodeMessage_Ack) isNodeMessage_Body() {}
@@ -505,6 +519,8 @@ func (*NodeMessage_Goodbye) isNodeMessage_Body() {}
 func (*NodeMessage_Ping) isNodeMessage_Body() {}
 
 func (*NodeMessage_Pong) isNodeMessage_Body() {}
+
+func (*NodeMessage_HandOver) isNodeMessage_Body() {}
 
 type MgmtMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -522,6 +538,8 @@ type MgmtMessage struct {
 	//	*MgmtMessage_Pong
 	//	*MgmtMessage_Addresses
 	//	*MgmtMessage_RenewNow
+	//	*MgmtMessage_HandBack
+	//	*MgmtMessage_HandedOver
 	Body          isMgmtMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -672,6 +690,24 @@ func (x *MgmtMessage) GetRenewNow() *RenewNow {
 	return nil
 }
 
+func (x *MgmtMessage) GetHandBack() *HandBack {
+	if x != nil {
+		if x, ok := x.Body.(*MgmtMessage_HandBack); ok {
+			return x.HandBack
+		}
+	}
+	return nil
+}
+
+func (x *MgmtMessage) GetHandedOver() *HandedOver {
+	if x != nil {
+		if x, ok := x.Body.(*MgmtMessage_HandedOver); ok {
+			return x.HandedOver
+		}
+	}
+	return nil
+}
+
 type isMgmtMessage_Body interface {
 	isMgmtMessage_Body()
 }
@@ -724,6 +760,14 @@ type MgmtMessage_RenewNow struct {
 	RenewNow *RenewNow `protobuf:"bytes,12,opt,name=renew_now,json=renewNow,proto3,oneof"`
 }
 
+type MgmtMessage_HandBack struct {
+	HandBack *HandBack `protobuf:"bytes,13,opt,name=hand_back,json=handBack,proto3,oneof"`
+}
+
+type MgmtMessage_HandedOver struct {
+	HandedOver *HandedOver `protobuf:"bytes,14,opt,name=handed_over,json=handedOver,proto3,oneof"`
+}
+
 func (*MgmtMessage_Welcome) isMgmtMessage_Body() {}
 
 func (*MgmtMessage_Config) isMgmtMessage_Body() {}
@@ -748,6 +792,10 @@ func (*MgmtMessage_Addresses) isMgmtMessage_Body() {}
 
 func (*MgmtMessage_RenewNow) isMgmtMessage_Body() {}
 
+func (*MgmtMessage_HandBack) isMgmtMessage_Body() {}
+
+func (*MgmtMessage_HandedOver) isMgmtMessage_Body() {}
+
 type Hello struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Version string                 `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -769,8 +817,13 @@ type Hello struct {
 	RelayProtocols   []string `protobuf:"bytes,12,rep,name=relay_protocols,json=relayProtocols,proto3" json:"relay_protocols,omitempty"`
 	CellSuffix       string   `protobuf:"bytes,13,opt,name=cell_suffix,json=cellSuffix,proto3" json:"cell_suffix,omitempty"` // cores: suffix of the cell certificate it holds, if any
 	CellNotAfterUnix int64    `protobuf:"varint,14,opt,name=cell_not_after_unix,json=cellNotAfterUnix,proto3" json:"cell_not_after_unix,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The root's word for mesh_epoch, so that a server whose state is of an
+	// earlier one hears of it.
+	EpochProof *SignedEpoch `protobuf:"bytes,15,opt,name=epoch_proof,json=epochProof,proto3" json:"epoch_proof,omitempty"`
+	// The last epoch in which the node has handed over the revocations it keeps.
+	HandedEpoch   int64 `protobuf:"varint,16,opt,name=handed_epoch,json=handedEpoch,proto3" json:"handed_epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
@@ -901,6 +954,20 @@ func (x *Hello) GetCellNotAfterUnix() int64 {
 	return 0
 }
 
+func (x *Hello) GetEpochProof() *SignedEpoch {
+	if x != nil {
+		return x.EpochProof
+	}
+	return nil
+}
+
+func (x *Hello) GetHandedEpoch() int64 {
+	if x != nil {
+		return x.HandedEpoch
+	}
+	return 0
+}
+
 type Egress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -969,8 +1036,13 @@ type Welcome struct {
 	ClockUnixNanos int64                  `protobuf:"varint,4,opt,name=clock_unix_nanos,json=clockUnixNanos,proto3" json:"clock_unix_nanos,omitempty"`
 	Observed       string                 `protobuf:"bytes,5,opt,name=observed,proto3" json:"observed,omitempty"`
 	MgmtAddresses  []string               `protobuf:"bytes,6,rep,name=mgmt_addresses,json=mgmtAddresses,proto3" json:"mgmt_addresses,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Without it a node follows no epoch above 1 that it has not seen before.
+	EpochProof *SignedEpoch `protobuf:"bytes,7,opt,name=epoch_proof,json=epochProof,proto3" json:"epoch_proof,omitempty"`
+	// The state comes from a backup: the node is to hand over the revocations it
+	// keeps, and gets nothing else before the mesh has them.
+	HandOver      bool `protobuf:"varint,8,opt,name=hand_over,json=handOver,proto3" json:"hand_over,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
@@ -1045,6 +1117,231 @@ func (x *Welcome) GetMgmtAddresses() []string {
 	return nil
 }
 
+func (x *Welcome) GetEpochProof() *SignedEpoch {
+	if x != nil {
+		return x.EpochProof
+	}
+	return nil
+}
+
+func (x *Welcome) GetHandOver() bool {
+	if x != nil {
+		return x.HandOver
+	}
+	return false
+}
+
+// SignedEpoch is signed by the root itself.
+type SignedEpoch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Payload       []byte                 `protobuf:"bytes,1,opt,name=payload,proto3" json:"payload,omitempty"`
+	Signature     []byte                 `protobuf:"bytes,2,opt,name=signature,proto3" json:"signature,omitempty"`
+	Signer        []byte                 `protobuf:"bytes,3,opt,name=signer,proto3" json:"signer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignedEpoch) Reset() {
+	*x = SignedEpoch{}
+	mi := &file_control_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignedEpoch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignedEpoch) ProtoMessage() {}
+
+func (x *SignedEpoch) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignedEpoch.ProtoReflect.Descriptor instead.
+func (*SignedEpoch) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SignedEpoch) GetPayload() []byte {
+	if x != nil {
+		return x.Payload
+	}
+	return nil
+}
+
+func (x *SignedEpoch) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
+func (x *SignedEpoch) GetSigner() []byte {
+	if x != nil {
+		return x.Signer
+	}
+	return nil
+}
+
+// HandOver is, first, which revocations the node keeps, and then those that the
+// server asked for by HandBack, until HandedOver says that it has all of them.
+type HandOver struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Held          [][]byte               `protobuf:"bytes,1,rep,name=held,proto3" json:"held,omitempty"` // SHA-256 of a payload
+	Records       []*SignedRevocation    `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`
+	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"` // another part follows
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HandOver) Reset() {
+	*x = HandOver{}
+	mi := &file_control_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HandOver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HandOver) ProtoMessage() {}
+
+func (x *HandOver) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HandOver.ProtoReflect.Descriptor instead.
+func (*HandOver) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *HandOver) GetHeld() [][]byte {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+func (x *HandOver) GetRecords() []*SignedRevocation {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *HandOver) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+type HandBack struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lacking       [][]byte               `protobuf:"bytes,1,rep,name=lacking,proto3" json:"lacking,omitempty"` // of those held
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HandBack) Reset() {
+	*x = HandBack{}
+	mi := &file_control_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HandBack) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HandBack) ProtoMessage() {}
+
+func (x *HandBack) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HandBack.ProtoReflect.Descriptor instead.
+func (*HandBack) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *HandBack) GetLacking() [][]byte {
+	if x != nil {
+		return x.Lacking
+	}
+	return nil
+}
+
+type HandedOver struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         int64                  `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HandedOver) Reset() {
+	*x = HandedOver{}
+	mi := &file_control_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HandedOver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HandedOver) ProtoMessage() {}
+
+func (x *HandedOver) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HandedOver.ProtoReflect.Descriptor instead.
+func (*HandedOver) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *HandedOver) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 // Addresses are where the servers are now, when that changed after the welcome.
 type Addresses struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1055,7 +1352,7 @@ type Addresses struct {
 
 func (x *Addresses) Reset() {
 	*x = Addresses{}
-	mi := &file_control_proto_msgTypes[9]
+	mi := &file_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1364,7 @@ func (x *Addresses) String() string {
 func (*Addresses) ProtoMessage() {}
 
 func (x *Addresses) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[9]
+	mi := &file_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1377,7 @@ func (x *Addresses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Addresses.ProtoReflect.Descriptor instead.
 func (*Addresses) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{9}
+	return file_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Addresses) GetMgmt() []string {
@@ -1103,7 +1400,7 @@ type RenewNow struct {
 
 func (x *RenewNow) Reset() {
 	*x = RenewNow{}
-	mi := &file_control_proto_msgTypes[10]
+	mi := &file_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1115,7 +1412,7 @@ func (x *RenewNow) String() string {
 func (*RenewNow) ProtoMessage() {}
 
 func (x *RenewNow) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[10]
+	mi := &file_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1128,7 +1425,7 @@ func (x *RenewNow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewNow.ProtoReflect.Descriptor instead.
 func (*RenewNow) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{10}
+	return file_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RenewNow) GetSerial() string {
@@ -1166,7 +1463,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_control_proto_msgTypes[11]
+	mi := &file_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1475,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[11]
+	mi := &file_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1488,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{11}
+	return file_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Config) GetRevision() int64 {
@@ -1262,7 +1559,7 @@ type Revocations struct {
 
 func (x *Revocations) Reset() {
 	*x = Revocations{}
-	mi := &file_control_proto_msgTypes[12]
+	mi := &file_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1274,7 +1571,7 @@ func (x *Revocations) String() string {
 func (*Revocations) ProtoMessage() {}
 
 func (x *Revocations) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[12]
+	mi := &file_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1287,7 +1584,7 @@ func (x *Revocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocations.ProtoReflect.Descriptor instead.
 func (*Revocations) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{12}
+	return file_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Revocations) GetRevision() int64 {
@@ -1329,7 +1626,7 @@ type SignedRevocation struct {
 
 func (x *SignedRevocation) Reset() {
 	*x = SignedRevocation{}
-	mi := &file_control_proto_msgTypes[13]
+	mi := &file_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1341,7 +1638,7 @@ func (x *SignedRevocation) String() string {
 func (*SignedRevocation) ProtoMessage() {}
 
 func (x *SignedRevocation) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[13]
+	mi := &file_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1354,7 +1651,7 @@ func (x *SignedRevocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedRevocation.ProtoReflect.Descriptor instead.
 func (*SignedRevocation) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{13}
+	return file_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SignedRevocation) GetPayload() []byte {
@@ -1393,7 +1690,7 @@ type Devices struct {
 
 func (x *Devices) Reset() {
 	*x = Devices{}
-	mi := &file_control_proto_msgTypes[14]
+	mi := &file_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1405,7 +1702,7 @@ func (x *Devices) String() string {
 func (*Devices) ProtoMessage() {}
 
 func (x *Devices) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[14]
+	mi := &file_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1418,7 +1715,7 @@ func (x *Devices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Devices.ProtoReflect.Descriptor instead.
 func (*Devices) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{14}
+	return file_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Devices) GetRevision() int64 {
@@ -1478,7 +1775,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_control_proto_msgTypes[15]
+	mi := &file_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1490,7 +1787,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[15]
+	mi := &file_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1503,7 +1800,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{15}
+	return file_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Device) GetId() string {
@@ -1568,7 +1865,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_control_proto_msgTypes[16]
+	mi := &file_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1877,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[16]
+	mi := &file_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1890,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{16}
+	return file_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Ack) GetKind() Ack_Kind {
@@ -1630,7 +1927,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_control_proto_msgTypes[17]
+	mi := &file_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1642,7 +1939,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[17]
+	mi := &file_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1655,7 +1952,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{17}
+	return file_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Report) GetState() string {
@@ -1705,7 +2002,7 @@ type DeviceUsage struct {
 
 func (x *DeviceUsage) Reset() {
 	*x = DeviceUsage{}
-	mi := &file_control_proto_msgTypes[18]
+	mi := &file_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1717,7 +2014,7 @@ func (x *DeviceUsage) String() string {
 func (*DeviceUsage) ProtoMessage() {}
 
 func (x *DeviceUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[18]
+	mi := &file_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1730,7 +2027,7 @@ func (x *DeviceUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceUsage.ProtoReflect.Descriptor instead.
 func (*DeviceUsage) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{18}
+	return file_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeviceUsage) GetDevice() string {
@@ -1773,7 +2070,7 @@ type DialResult struct {
 
 func (x *DialResult) Reset() {
 	*x = DialResult{}
-	mi := &file_control_proto_msgTypes[19]
+	mi := &file_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +2082,7 @@ func (x *DialResult) String() string {
 func (*DialResult) ProtoMessage() {}
 
 func (x *DialResult) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[19]
+	mi := &file_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +2095,7 @@ func (x *DialResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialResult.ProtoReflect.Descriptor instead.
 func (*DialResult) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{19}
+	return file_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DialResult) GetCore() string {
@@ -1838,7 +2135,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +2147,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +2160,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{20}
+	return file_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Probe) GetNonce() []byte {
@@ -1882,7 +2179,7 @@ type ProbeReady struct {
 
 func (x *ProbeReady) Reset() {
 	*x = ProbeReady{}
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +2191,7 @@ func (x *ProbeReady) String() string {
 func (*ProbeReady) ProtoMessage() {}
 
 func (x *ProbeReady) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +2204,7 @@ func (x *ProbeReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReady.ProtoReflect.Descriptor instead.
 func (*ProbeReady) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{21}
+	return file_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ProbeReady) GetNonce() []byte {
@@ -1927,7 +2224,7 @@ type CellRequest struct {
 
 func (x *CellRequest) Reset() {
 	*x = CellRequest{}
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1939,7 +2236,7 @@ func (x *CellRequest) String() string {
 func (*CellRequest) ProtoMessage() {}
 
 func (x *CellRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1952,7 +2249,7 @@ func (x *CellRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellRequest.ProtoReflect.Descriptor instead.
 func (*CellRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{22}
+	return file_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CellRequest) GetCsr() []byte {
@@ -1979,7 +2276,7 @@ type CellCertificate struct {
 
 func (x *CellCertificate) Reset() {
 	*x = CellCertificate{}
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1991,7 +2288,7 @@ func (x *CellCertificate) String() string {
 func (*CellCertificate) ProtoMessage() {}
 
 func (x *CellCertificate) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2004,7 +2301,7 @@ func (x *CellCertificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellCertificate.ProtoReflect.Descriptor instead.
 func (*CellCertificate) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{23}
+	return file_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CellCertificate) GetChain() [][]byte {
@@ -2030,7 +2327,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2339,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2352,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{24}
+	return file_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Drain) GetReason() string {
@@ -2074,7 +2371,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2383,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2396,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{25}
+	return file_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Goodbye) GetReason() string {
@@ -2118,7 +2415,7 @@ type Ping struct {
 
 func (x *Ping) Reset() {
 	*x = Ping{}
-	mi := &file_control_proto_msgTypes[26]
+	mi := &file_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2427,7 @@ func (x *Ping) String() string {
 func (*Ping) ProtoMessage() {}
 
 func (x *Ping) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[26]
+	mi := &file_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2440,7 @@ func (x *Ping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ping.ProtoReflect.Descriptor instead.
 func (*Ping) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{26}
+	return file_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Ping) GetSequence() int64 {
@@ -2175,7 +2472,7 @@ const file_control_proto_rawDesc = "" +
 	"\x03csr\x18\x01 \x01(\fR\x03csr\"L\n" +
 	"\rRenewResponse\x12\x14\n" +
 	"\x05chain\x18\x01 \x03(\fR\x05chain\x12%\n" +
-	"\x0emgmt_addresses\x18\x02 \x03(\tR\rmgmtAddresses\"\x8d\x03\n" +
+	"\x0emgmt_addresses\x18\x02 \x03(\tR\rmgmtAddresses\"\xc2\x03\n" +
 	"\vNodeMessage\x12)\n" +
 	"\x05hello\x18\x01 \x01(\v2\x11.meshctl.v1.HelloH\x00R\x05hello\x12#\n" +
 	"\x03ack\x18\x02 \x01(\v2\x0f.meshctl.v1.AckH\x00R\x03ack\x12,\n" +
@@ -2185,8 +2482,9 @@ const file_control_proto_rawDesc = "" +
 	"\fcell_request\x18\x05 \x01(\v2\x17.meshctl.v1.CellRequestH\x00R\vcellRequest\x12/\n" +
 	"\agoodbye\x18\x06 \x01(\v2\x13.meshctl.v1.GoodbyeH\x00R\agoodbye\x12&\n" +
 	"\x04ping\x18\a \x01(\v2\x10.meshctl.v1.PingH\x00R\x04ping\x12&\n" +
-	"\x04pong\x18\b \x01(\v2\x10.meshctl.v1.PingH\x00R\x04pongB\x06\n" +
-	"\x04body\"\xef\x04\n" +
+	"\x04pong\x18\b \x01(\v2\x10.meshctl.v1.PingH\x00R\x04pong\x123\n" +
+	"\thand_over\x18\t \x01(\v2\x14.meshctl.v1.HandOverH\x00R\bhandOverB\x06\n" +
+	"\x04body\"\xdf\x05\n" +
 	"\vMgmtMessage\x12/\n" +
 	"\awelcome\x18\x01 \x01(\v2\x13.meshctl.v1.WelcomeH\x00R\awelcome\x12,\n" +
 	"\x06config\x18\x02 \x01(\v2\x12.meshctl.v1.ConfigH\x00R\x06config\x12;\n" +
@@ -2200,8 +2498,11 @@ const file_control_proto_rawDesc = "" +
 	"\x04pong\x18\n" +
 	" \x01(\v2\x10.meshctl.v1.PingH\x00R\x04pong\x125\n" +
 	"\taddresses\x18\v \x01(\v2\x15.meshctl.v1.AddressesH\x00R\taddresses\x123\n" +
-	"\trenew_now\x18\f \x01(\v2\x14.meshctl.v1.RenewNowH\x00R\brenewNowB\x06\n" +
-	"\x04body\"\x83\x04\n" +
+	"\trenew_now\x18\f \x01(\v2\x14.meshctl.v1.RenewNowH\x00R\brenewNow\x123\n" +
+	"\thand_back\x18\r \x01(\v2\x14.meshctl.v1.HandBackH\x00R\bhandBack\x129\n" +
+	"\vhanded_over\x18\x0e \x01(\v2\x16.meshctl.v1.HandedOverH\x00R\n" +
+	"handedOverB\x06\n" +
+	"\x04body\"\xe0\x04\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x12\n" +
@@ -2220,11 +2521,14 @@ const file_control_proto_rawDesc = "" +
 	"\x0frelay_protocols\x18\f \x03(\tR\x0erelayProtocols\x12\x1f\n" +
 	"\vcell_suffix\x18\r \x01(\tR\n" +
 	"cellSuffix\x12-\n" +
-	"\x13cell_not_after_unix\x18\x0e \x01(\x03R\x10cellNotAfterUnix\"L\n" +
+	"\x13cell_not_after_unix\x18\x0e \x01(\x03R\x10cellNotAfterUnix\x128\n" +
+	"\vepoch_proof\x18\x0f \x01(\v2\x17.meshctl.v1.SignedEpochR\n" +
+	"epochProof\x12!\n" +
+	"\fhanded_epoch\x18\x10 \x01(\x03R\vhandedEpoch\"L\n" +
 	"\x06Egress\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\aforward\x18\x02 \x01(\tR\aforward\x12\x14\n" +
-	"\x05allow\x18\x03 \x03(\tR\x05allow\"\xc6\x01\n" +
+	"\x05allow\x18\x03 \x03(\tR\x05allow\"\x9d\x02\n" +
 	"\aWelcome\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x17\n" +
 	"\amesh_id\x18\x02 \x01(\tR\x06meshId\x12\x1d\n" +
@@ -2232,7 +2536,23 @@ const file_control_proto_rawDesc = "" +
 	"mesh_epoch\x18\x03 \x01(\x03R\tmeshEpoch\x12(\n" +
 	"\x10clock_unix_nanos\x18\x04 \x01(\x03R\x0eclockUnixNanos\x12\x1a\n" +
 	"\bobserved\x18\x05 \x01(\tR\bobserved\x12%\n" +
-	"\x0emgmt_addresses\x18\x06 \x03(\tR\rmgmtAddresses\"\x1f\n" +
+	"\x0emgmt_addresses\x18\x06 \x03(\tR\rmgmtAddresses\x128\n" +
+	"\vepoch_proof\x18\a \x01(\v2\x17.meshctl.v1.SignedEpochR\n" +
+	"epochProof\x12\x1b\n" +
+	"\thand_over\x18\b \x01(\bR\bhandOver\"]\n" +
+	"\vSignedEpoch\x12\x18\n" +
+	"\apayload\x18\x01 \x01(\fR\apayload\x12\x1c\n" +
+	"\tsignature\x18\x02 \x01(\fR\tsignature\x12\x16\n" +
+	"\x06signer\x18\x03 \x01(\fR\x06signer\"j\n" +
+	"\bHandOver\x12\x12\n" +
+	"\x04held\x18\x01 \x03(\fR\x04held\x126\n" +
+	"\arecords\x18\x02 \x03(\v2\x1c.meshctl.v1.SignedRevocationR\arecords\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"$\n" +
+	"\bHandBack\x12\x18\n" +
+	"\alacking\x18\x01 \x03(\fR\alacking\"\"\n" +
+	"\n" +
+	"HandedOver\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x03R\x05epoch\"\x1f\n" +
 	"\tAddresses\x12\x12\n" +
 	"\x04mgmt\x18\x01 \x03(\tR\x04mgmt\"E\n" +
 	"\bRenewNow\x12\x16\n" +
@@ -2339,7 +2659,7 @@ func file_control_proto_rawDescGZIP() []byte {
 }
 
 var file_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_control_proto_goTypes = []any{
 	(Ack_Kind)(0),            // 0: meshctl.v1.Ack.Kind
 	(*EnrollRequest)(nil),    // 1: meshctl.v1.EnrollRequest
@@ -2351,63 +2671,73 @@ var file_control_proto_goTypes = []any{
 	(*Hello)(nil),            // 7: meshctl.v1.Hello
 	(*Egress)(nil),           // 8: meshctl.v1.Egress
 	(*Welcome)(nil),          // 9: meshctl.v1.Welcome
-	(*Addresses)(nil),        // 10: meshctl.v1.Addresses
-	(*RenewNow)(nil),         // 11: meshctl.v1.RenewNow
-	(*Config)(nil),           // 12: meshctl.v1.Config
-	(*Revocations)(nil),      // 13: meshctl.v1.Revocations
-	(*SignedRevocation)(nil), // 14: meshctl.v1.SignedRevocation
-	(*Devices)(nil),          // 15: meshctl.v1.Devices
-	(*Device)(nil),           // 16: meshctl.v1.Device
-	(*Ack)(nil),              // 17: meshctl.v1.Ack
-	(*Report)(nil),           // 18: meshctl.v1.Report
-	(*DeviceUsage)(nil),      // 19: meshctl.v1.DeviceUsage
-	(*DialResult)(nil),       // 20: meshctl.v1.DialResult
-	(*Probe)(nil),            // 21: meshctl.v1.Probe
-	(*ProbeReady)(nil),       // 22: meshctl.v1.ProbeReady
-	(*CellRequest)(nil),      // 23: meshctl.v1.CellRequest
-	(*CellCertificate)(nil),  // 24: meshctl.v1.CellCertificate
-	(*Drain)(nil),            // 25: meshctl.v1.Drain
-	(*Goodbye)(nil),          // 26: meshctl.v1.Goodbye
-	(*Ping)(nil),             // 27: meshctl.v1.Ping
+	(*SignedEpoch)(nil),      // 10: meshctl.v1.SignedEpoch
+	(*HandOver)(nil),         // 11: meshctl.v1.HandOver
+	(*HandBack)(nil),         // 12: meshctl.v1.HandBack
+	(*HandedOver)(nil),       // 13: meshctl.v1.HandedOver
+	(*Addresses)(nil),        // 14: meshctl.v1.Addresses
+	(*RenewNow)(nil),         // 15: meshctl.v1.RenewNow
+	(*Config)(nil),           // 16: meshctl.v1.Config
+	(*Revocations)(nil),      // 17: meshctl.v1.Revocations
+	(*SignedRevocation)(nil), // 18: meshctl.v1.SignedRevocation
+	(*Devices)(nil),          // 19: meshctl.v1.Devices
+	(*Device)(nil),           // 20: meshctl.v1.Device
+	(*Ack)(nil),              // 21: meshctl.v1.Ack
+	(*Report)(nil),           // 22: meshctl.v1.Report
+	(*DeviceUsage)(nil),      // 23: meshctl.v1.DeviceUsage
+	(*DialResult)(nil),       // 24: meshctl.v1.DialResult
+	(*Probe)(nil),            // 25: meshctl.v1.Probe
+	(*ProbeReady)(nil),       // 26: meshctl.v1.ProbeReady
+	(*CellRequest)(nil),      // 27: meshctl.v1.CellRequest
+	(*CellCertificate)(nil),  // 28: meshctl.v1.CellCertificate
+	(*Drain)(nil),            // 29: meshctl.v1.Drain
+	(*Goodbye)(nil),          // 30: meshctl.v1.Goodbye
+	(*Ping)(nil),             // 31: meshctl.v1.Ping
 }
 var file_control_proto_depIdxs = []int32{
 	7,  // 0: meshctl.v1.NodeMessage.hello:type_name -> meshctl.v1.Hello
-	17, // 1: meshctl.v1.NodeMessage.ack:type_name -> meshctl.v1.Ack
-	18, // 2: meshctl.v1.NodeMessage.report:type_name -> meshctl.v1.Report
-	22, // 3: meshctl.v1.NodeMessage.probe_ready:type_name -> meshctl.v1.ProbeReady
-	23, // 4: meshctl.v1.NodeMessage.cell_request:type_name -> meshctl.v1.CellRequest
-	26, // 5: meshctl.v1.NodeMessage.goodbye:type_name -> meshctl.v1.Goodbye
-	27, // 6: meshctl.v1.NodeMessage.ping:type_name -> meshctl.v1.Ping
-	27, // 7: meshctl.v1.NodeMessage.pong:type_name -> meshctl.v1.Ping
-	9,  // 8: meshctl.v1.MgmtMessage.welcome:type_name -> meshctl.v1.Welcome
-	12, // 9: meshctl.v1.MgmtMessage.config:type_name -> meshctl.v1.Config
-	13, // 10: meshctl.v1.MgmtMessage.revocations:type_name -> meshctl.v1.Revocations
-	15, // 11: meshctl.v1.MgmtMessage.devices:type_name -> meshctl.v1.Devices
-	21, // 12: meshctl.v1.MgmtMessage.probe:type_name -> meshctl.v1.Probe
-	24, // 13: meshctl.v1.MgmtMessage.cell_certificate:type_name -> meshctl.v1.CellCertificate
-	25, // 14: meshctl.v1.MgmtMessage.drain:type_name -> meshctl.v1.Drain
-	26, // 15: meshctl.v1.MgmtMessage.goodbye:type_name -> meshctl.v1.Goodbye
-	27, // 16: meshctl.v1.MgmtMessage.ping:type_name -> meshctl.v1.Ping
-	27, // 17: meshctl.v1.MgmtMessage.pong:type_name -> meshctl.v1.Ping
-	10, // 18: meshctl.v1.MgmtMessage.addresses:type_name -> meshctl.v1.Addresses
-	11, // 19: meshctl.v1.MgmtMessage.renew_now:type_name -> meshctl.v1.RenewNow
-	8,  // 20: meshctl.v1.Hello.egress:type_name -> meshctl.v1.Egress
-	14, // 21: meshctl.v1.Revocations.records:type_name -> meshctl.v1.SignedRevocation
-	16, // 22: meshctl.v1.Devices.upserts:type_name -> meshctl.v1.Device
-	0,  // 23: meshctl.v1.Ack.kind:type_name -> meshctl.v1.Ack.Kind
-	19, // 24: meshctl.v1.Report.usage:type_name -> meshctl.v1.DeviceUsage
-	20, // 25: meshctl.v1.Report.dials:type_name -> meshctl.v1.DialResult
-	1,  // 26: meshctl.v1.Enrollment.Enroll:input_type -> meshctl.v1.EnrollRequest
-	3,  // 27: meshctl.v1.Renewal.Renew:input_type -> meshctl.v1.RenewRequest
-	5,  // 28: meshctl.v1.NodeControl.Connect:input_type -> meshctl.v1.NodeMessage
-	2,  // 29: meshctl.v1.Enrollment.Enroll:output_type -> meshctl.v1.EnrollResponse
-	4,  // 30: meshctl.v1.Renewal.Renew:output_type -> meshctl.v1.RenewResponse
-	6,  // 31: meshctl.v1.NodeControl.Connect:output_type -> meshctl.v1.MgmtMessage
-	29, // [29:32] is the sub-list for method output_type
-	26, // [26:29] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	21, // 1: meshctl.v1.NodeMessage.ack:type_name -> meshctl.v1.Ack
+	22, // 2: meshctl.v1.NodeMessage.report:type_name -> meshctl.v1.Report
+	26, // 3: meshctl.v1.NodeMessage.probe_ready:type_name -> meshctl.v1.ProbeReady
+	27, // 4: meshctl.v1.NodeMessage.cell_request:type_name -> meshctl.v1.CellRequest
+	30, // 5: meshctl.v1.NodeMessage.goodbye:type_name -> meshctl.v1.Goodbye
+	31, // 6: meshctl.v1.NodeMessage.ping:type_name -> meshctl.v1.Ping
+	31, // 7: meshctl.v1.NodeMessage.pong:type_name -> meshctl.v1.Ping
+	11, // 8: meshctl.v1.NodeMessage.hand_over:type_name -> meshctl.v1.HandOver
+	9,  // 9: meshctl.v1.MgmtMessage.welcome:type_name -> meshctl.v1.Welcome
+	16, // 10: meshctl.v1.MgmtMessage.config:type_name -> meshctl.v1.Config
+	17, // 11: meshctl.v1.MgmtMessage.revocations:type_name -> meshctl.v1.Revocations
+	19, // 12: meshctl.v1.MgmtMessage.devices:type_name -> meshctl.v1.Devices
+	25, // 13: meshctl.v1.MgmtMessage.probe:type_name -> meshctl.v1.Probe
+	28, // 14: meshctl.v1.MgmtMessage.cell_certificate:type_name -> meshctl.v1.CellCertificate
+	29, // 15: meshctl.v1.MgmtMessage.drain:type_name -> meshctl.v1.Drain
+	30, // 16: meshctl.v1.MgmtMessage.goodbye:type_name -> meshctl.v1.Goodbye
+	31, // 17: meshctl.v1.MgmtMessage.ping:type_name -> meshctl.v1.Ping
+	31, // 18: meshctl.v1.MgmtMessage.pong:type_name -> meshctl.v1.Ping
+	14, // 19: meshctl.v1.MgmtMessage.addresses:type_name -> meshctl.v1.Addresses
+	15, // 20: meshctl.v1.MgmtMessage.renew_now:type_name -> meshctl.v1.RenewNow
+	12, // 21: meshctl.v1.MgmtMessage.hand_back:type_name -> meshctl.v1.HandBack
+	13, // 22: meshctl.v1.MgmtMessage.handed_over:type_name -> meshctl.v1.HandedOver
+	8,  // 23: meshctl.v1.Hello.egress:type_name -> meshctl.v1.Egress
+	10, // 24: meshctl.v1.Hello.epoch_proof:type_name -> meshctl.v1.SignedEpoch
+	10, // 25: meshctl.v1.Welcome.epoch_proof:type_name -> meshctl.v1.SignedEpoch
+	18, // 26: meshctl.v1.HandOver.records:type_name -> meshctl.v1.SignedRevocation
+	18, // 27: meshctl.v1.Revocations.records:type_name -> meshctl.v1.SignedRevocation
+	20, // 28: meshctl.v1.Devices.upserts:type_name -> meshctl.v1.Device
+	0,  // 29: meshctl.v1.Ack.kind:type_name -> meshctl.v1.Ack.Kind
+	23, // 30: meshctl.v1.Report.usage:type_name -> meshctl.v1.DeviceUsage
+	24, // 31: meshctl.v1.Report.dials:type_name -> meshctl.v1.DialResult
+	1,  // 32: meshctl.v1.Enrollment.Enroll:input_type -> meshctl.v1.EnrollRequest
+	3,  // 33: meshctl.v1.Renewal.Renew:input_type -> meshctl.v1.RenewRequest
+	5,  // 34: meshctl.v1.NodeControl.Connect:input_type -> meshctl.v1.NodeMessage
+	2,  // 35: meshctl.v1.Enrollment.Enroll:output_type -> meshctl.v1.EnrollResponse
+	4,  // 36: meshctl.v1.Renewal.Renew:output_type -> meshctl.v1.RenewResponse
+	6,  // 37: meshctl.v1.NodeControl.Connect:output_type -> meshctl.v1.MgmtMessage
+	35, // [35:38] is the sub-list for method output_type
+	32, // [32:35] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
@@ -2424,6 +2754,7 @@ func file_control_proto_init() {
 		(*NodeMessage_Goodbye)(nil),
 		(*NodeMessage_Ping)(nil),
 		(*NodeMessage_Pong)(nil),
+		(*NodeMessage_HandOver)(nil),
 	}
 	file_control_proto_msgTypes[5].OneofWrappers = []any{
 		(*MgmtMessage_Welcome)(nil),
@@ -2438,6 +2769,8 @@ func file_control_proto_init() {
 		(*MgmtMessage_Pong)(nil),
 		(*MgmtMessage_Addresses)(nil),
 		(*MgmtMessage_RenewNow)(nil),
+		(*MgmtMessage_HandBack)(nil),
+		(*MgmtMessage_HandedOver)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2445,7 +2778,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   27,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

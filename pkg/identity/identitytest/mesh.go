@@ -29,7 +29,8 @@ type Mesh struct {
 	Root         *x509.Certificate
 	Intermediate *x509.Certificate
 
-	key *ecdsa.PrivateKey // of the intermediate
+	key  *ecdsa.PrivateKey // of the intermediate
+	root *ecdsa.PrivateKey
 }
 
 // New makes a mesh.
@@ -44,7 +45,7 @@ func NewWithID(t testing.TB, id mesh.ID) *Mesh {
 	key := Key(t)
 	server := mesh.NewServerID()
 	inter := ca(t, mesh.IssuerName(id, server), root, &key.PublicKey, rootKey, 0)
-	return &Mesh{ID: id, Server: server, Root: root, Intermediate: inter, key: key}
+	return &Mesh{ID: id, Server: server, Root: root, Intermediate: inter, key: key, root: rootKey}
 }
 
 func ca(t testing.TB, name string, parent *x509.Certificate, pub *ecdsa.PublicKey, by *ecdsa.PrivateKey, pathLen int) *x509.Certificate {
@@ -98,6 +99,20 @@ func Key(t testing.TB) *ecdsa.PrivateKey {
 
 // RootHash is what a join token carries.
 func (m *Mesh) RootHash() [32]byte { return sha256.Sum256(m.Root.Raw) }
+
+// Epoch is the root's word for an epoch of the mesh.
+func (m *Mesh) Epoch(t testing.TB, epoch int64) mesh.SignedEpoch {
+	t.Helper()
+	payload, err := json.Marshal(mesh.Epoch{Mesh: m.ID, Epoch: epoch, At: time.Now().UTC()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sig, err := ecdsa.SignASN1(rand.Reader, m.root, mesh.EpochDigest(payload))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mesh.SignedEpoch{Payload: payload, Signature: sig, Signer: m.Root.Raw}
+}
 
 // Roots is a pool of the mesh's root.
 func (m *Mesh) Roots() *x509.CertPool {

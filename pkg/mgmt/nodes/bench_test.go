@@ -47,6 +47,8 @@ type network struct {
 	svc    *Service
 	addr   string
 	stop   func()
+	// superseded is the service's from the next start on.
+	superseded func(mesh.SignedEpoch)
 
 	member mesh.Member
 	cell   mesh.Cell
@@ -83,7 +85,7 @@ func (n *network) start(times Settings) {
 	n.t.Helper()
 	n.svc = &Service{
 		Store: n.store, Mesh: n.ids.ID, Server: mesh.ServerID(n.server.Identity().ID), Node: n.server,
-		Revocations: n.ids.Revocations(n.t), Log: slog.New(slog.NewTextHandler(n.t.Output(), nil)), Settings: times,
+		Revocations: n.ids.Revocations(n.t), Log: slog.New(slog.NewTextHandler(n.t.Output(), nil)), Settings: times, Superseded: n.superseded,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, done := make(chan struct{}), make(chan error, 1)

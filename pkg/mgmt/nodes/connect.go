@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/meshctl/meshctl/pkg/control"
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
 	"github.com/meshctl/meshctl/pkg/control/rpcstatus"
 	"github.com/meshctl/meshctl/pkg/identity"
@@ -55,11 +56,14 @@ func (s *Service) connect(ctx context.Context, end context.CancelCauseFunc, st s
 	if err != nil {
 		return err
 	}
+	if err := s.later(p, hello); err != nil {
+		return err
+	}
 	egress, err := egressOf(hello.GetEgress())
 	if err != nil {
 		return err
 	}
-	se := newSession(p, observed, hello, s.Server, s.config().Epoch, time.Now())
+	se := newSession(p, observed, hello, s.Server, s.Epoch(), time.Now())
 	se.end, se.egress = end, egress
 	if err := s.admit(ctx, se); err != nil {
 		return err
@@ -176,10 +180,12 @@ func (s *Service) send(ctx context.Context, st stream, se *session) error {
 }
 
 func (s *Service) welcome(se *session) *controlpb.MgmtMessage {
+	epoch := s.epoch.Load()
 	return &controlpb.MgmtMessage{Body: &controlpb.MgmtMessage_Welcome{Welcome: &controlpb.Welcome{
 		Server:         string(s.Server),
 		MeshId:         string(s.Mesh),
-		MeshEpoch:      s.config().Epoch,
+		MeshEpoch:      epoch.number,
+		EpochProof:     control.SignedEpochMessage(epoch.proof),
 		ClockUnixNanos: time.Now().UnixNano(),
 		Observed:       se.observed.String(),
 		MgmtAddresses:  s.config().MgmtAddresses,

@@ -34,6 +34,9 @@ type Service struct {
 	Settings    Settings
 	Resolver    *net.Resolver // of the names that cores advertise; nil: the system's
 	Dialer      *net.Dialer   // of dial-backs; nil: net's defaults
+	// Superseded is told the root's word for a later epoch than this server's,
+	// which a node has brought. It must not block. nil: nobody is.
+	Superseded func(mesh.SignedEpoch)
 
 	hub    hub
 	teller teller
@@ -50,19 +53,21 @@ type Service struct {
 	revs atomic.Pointer[revset]
 	plan atomic.Pointer[plan]
 	own  atomic.Pointer[ownAddresses]
+	// epoch is what the root has signed; set before the first stream.
+	epoch atomic.Pointer[proven]
 	// ahead is the latest moment that the device table of a node reflects.
 	ahead atomic.Int64
 }
 
 // wakes are how loops are told that there is something to do.
 type wakes struct {
-	flush, judge, plan, revoke, resolve, tell, moved signal // on every server
-	routes, absent, rollout                          signal // while it leads
+	flush, judge, plan, revoke, resolve, tell, moved, epoch signal // on every server
+	routes, absent, rollout                                 signal // while it leads
 }
 
 func newWakes() wakes {
 	return wakes{
-		flush: newSignal(), judge: newSignal(), plan: newSignal(), revoke: newSignal(), resolve: newSignal(), tell: newSignal(), moved: newSignal(),
+		flush: newSignal(), judge: newSignal(), plan: newSignal(), revoke: newSignal(), resolve: newSignal(), tell: newSignal(), moved: newSignal(), epoch: newSignal(),
 		routes: newSignal(), absent: newSignal(), rollout: newSignal(),
 	}
 }
@@ -102,6 +107,9 @@ func (s *Service) prepare(ctx context.Context) error {
 	if err := s.view.synced(ctx); err != nil {
 		return err
 	}
+	if _, err := s.followEpoch(ctx, true); err != nil {
+		return err
+	}
 	if _, err := s.distribute(ctx, true); err != nil {
 		return fmt.Errorf("nodes: apply revocations: %w", err)
 	}
@@ -118,6 +126,7 @@ func (s *Service) runLoops(ctx context.Context, g *errgroup.Group) {
 		{name: "cores", pass: s.judgeCores, wake: s.wakes.judge, settle: 10 * time.Millisecond, every: s.times.Pass},
 		{name: "moved", pass: s.letGo, wake: s.wakes.moved, settle: 10 * time.Millisecond, every: s.times.Pass},
 		{name: "addresses", pass: s.resolveOwn, wake: s.wakes.resolve, settle: time.Second, every: s.times.Pass},
+		{name: "epoch", pass: s.followEpoch, wake: s.wakes.epoch, every: s.times.Pass},
 		{name: "events", pass: s.writeEvents, wake: s.wakes.tell, settle: 10 * time.Millisecond, every: s.times.Pass},
 	} {
 		l.log = s.Log
@@ -133,7 +142,7 @@ func (s *Service) runLoops(ctx context.Context, g *errgroup.Group) {
 		v.cells:       {w.plan},
 		v.cores:       {w.plan, w.judge},
 		v.status:      {w.moved},
-		v.config:      {w.resolve, w.plan},
+		v.config:      {w.resolve, w.plan, w.epoch},
 		v.rollouts:    {w.plan},
 		v.servers:     {w.plan},
 	} {
