@@ -126,6 +126,9 @@ func tryPut(ctx context.Context, r *Repo, msg string, files ...backup.File) (ID,
 // content is a commit's files.
 func content(t testing.TB, r *Repo, id ID) map[string]string {
 	t.Helper()
+	if id == "" {
+		id = r.Head()
+	}
 	tree, err := r.Tree(id)
 	if err != nil {
 		t.Fatal(err)

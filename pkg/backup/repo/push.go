@@ -54,7 +54,7 @@ func (r *Repo) push(ctx context.Context, rm Remote, ref string, object, on ID, a
 			}
 		}
 		r.step("push")
-		answer, err := c.ask(ctx, body, size)
+		answer, err := c.ask(ctx, &stopReader{ctx, body, func() { r.step("sending") }}, size)
 		if err != nil {
 			return err
 		}

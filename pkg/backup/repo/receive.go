@@ -65,7 +65,7 @@ func (r *Repo) addPack(ctx context.Context, src io.Reader) error {
 	if err != nil {
 		return damaged(err, "store a pack")
 	}
-	_, err = io.Copy(w, &stopReader{ctx, src})
+	_, err = io.Copy(w, &stopReader{ctx, src, func() { r.step("storing") }})
 	r.step("pack copied")
 	if err = errors.Join(err, w.Close()); err != nil {
 		err = fmt.Errorf("repo: store a pack: %w", err)
@@ -157,13 +157,16 @@ func (h *headWriter) Write(p []byte) (int, error) {
 
 // stopReader ends with its context.
 type stopReader struct {
-	ctx context.Context //nolint:containedctx // an io.Reader has no parameter for it
-	r   io.Reader
+	ctx  context.Context //nolint:containedctx // an io.Reader has no parameter for it
+	r    io.Reader
+	step func()
 }
 
 func (s *stopReader) Read(p []byte) (int, error) {
 	if err := s.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return s.r.Read(p)
+	n, err := s.r.Read(p)
+	s.step()
+	return n, err
 }

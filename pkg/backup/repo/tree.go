@@ -61,6 +61,12 @@ func (t *Tree) Each(ctx context.Context, prefix string, f func(path string, data
 	})
 }
 
+// Paths hands the path of every file below prefix to f, in order, without
+// reading the files.
+func (t *Tree) Paths(ctx context.Context, prefix string, f func(path string) error) error {
+	return t.walk(ctx, prefix, func(path string, _ entry) error { return f(path) })
+}
+
 // File implements backup.Tree.
 func (t *Tree) File(ctx context.Context, path string) ([]byte, error) {
 	absent := fmt.Errorf("repo: %s: %s: %w", t.Commit.Short(), quote(path), mesh.ErrNotFound)
