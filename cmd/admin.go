@@ -43,6 +43,6 @@ member names; -o name prints ids alone.`
 	add(c, "people", newAdminMember(a), newAdminDevice(a), newAdminAdministrator(a))
 	add(c, "network", newAdminCell(a), newAdminCore(a), newAdminEntry(a), newAdminToken(a), newAdminMgmt(a), newAdminSecrets(a),
 		newAdminRoute(a), newAdminCert(a), newAdminSettings(a))
-	add(c, "record", newAdminEvents(a), newAdminAudit(a))
+	add(c, "record", newAdminEvents(a), newAdminAudit(a), newAdminBackup(a))
 	return c
 }

@@ -143,30 +143,40 @@ func must(err error) {
 // readSecretFile reads a secret of one line from a file, or from standard input
 // when the file is "-". It refuses a file that others may read.
 func readSecretFile(ctx context.Context, what, file string, stdin io.Reader) (mesh.Secret, error) {
-	r := stdin
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", what, err)
-		}
-		defer f.Close()
-		info, err := f.Stat()
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", what, err)
-		}
-		if info.Mode().IsRegular() && !isCredential(file) && info.Mode().Perm()&0o077 != 0 {
-			return "", mesh.WithHint(fmt.Errorf("%s: %s may be read by others (mode %04o): %w", what, file, info.Mode().Perm(), mesh.ErrInvalid), "chmod 600 "+file)
-		}
-		r = f
-	}
 	const limit = 8 << 10
-	data, err := patient(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(r, limit+1)) })
+	data, err := readPrivateFile(ctx, what, file, stdin, limit)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", what, err)
+		return "", err
 	}
 	text := strings.TrimRight(string(data), "\r\n")
 	if len(data) > limit || text == "" || strings.ContainsAny(text, "\r\n") {
 		return "", fmt.Errorf("%s: %s: want one line of text, at most 8 KiB: %w", what, file, mesh.ErrInvalid)
 	}
 	return mesh.Secret(text), nil
+}
+
+// readPrivateFile reads a file that others may not read, or standard input as
+// "-": at most one byte more than limit, so that the caller sees what is too long.
+func readPrivateFile(ctx context.Context, what, file string, stdin io.Reader, limit int64) ([]byte, error) {
+	r := stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", what, err)
+		}
+		if info.Mode().IsRegular() && !isCredential(file) && info.Mode().Perm()&0o077 != 0 {
+			return nil, mesh.WithHint(fmt.Errorf("%s: %s may be read by others (mode %04o): %w", what, file, info.Mode().Perm(), mesh.ErrInvalid), "chmod 600 "+file)
+		}
+		r = f
+	}
+	data, err := patient(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(r, limit+1)) })
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return data, nil
 }

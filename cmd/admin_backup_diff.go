@@ -1,0 +1,150 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshctl/meshctl/pkg/backup"
+	"github.com/meshctl/meshctl/pkg/backup/repo"
+)
+
+// backupDiff is what changed between two backups.
+type backupDiff struct {
+	From  string              `json:"from"` // commit; "" is before the first
+	To    string              `json:"to"`
+	Items []backup.Difference `json:"items"`
+}
+
+func newBackupDiff(a *adminCLI) *cobra.Command {
+	from := &backupSource{}
+	c := &cobra.Command{
+		Use: "diff [COMMIT [COMMIT]]", Short: "Show what changed between two backups", Args: cobra.MaximumNArgs(2),
+		ValidArgsFunction: completeArgs(a),
+		Long: `Show what changed between two backups, object by object: without a commit in the last
+one, with one since then, with two from the first to the second. A commit is named by
+at least seven digits, a tag, a time (2027-01-31T12:00:00Z), a day, or as long ago (2h).
+
+Secrets are never shown, only that they changed. Without an identity neither is what
+is private.`,
+		Example: `  meshctl admin backup diff --identity safe.key
+  meshctl admin backup diff 2d --identity safe.key`,
+		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) (err error) {
+			depth := 0
+			if len(args) == 0 {
+				depth = 2
+			}
+			h, err := from.open(ctx, s, depth)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, h.Close()) }()
+			d, err := h.compare(ctx, s, args)
+			if err != nil {
+				return faulty(s, err)
+			}
+			switch {
+			case s.format.structured():
+				return s.format.print(s.out(), d)
+			case s.format == outputName:
+				for _, i := range d.Items {
+					fmt.Fprintln(s.out(), i.Kind+"/"+i.ID)
+				}
+				return nil
+			case len(d.Items) == 0:
+				return s.say("no change")
+			}
+			for _, i := range d.Items {
+				if err := printDifference(s.out(), i); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+	from.flags(a, c)
+	from.identityFlag(c)
+	return c
+}
+
+// compare reads the two commits that are meant, with the same identities.
+func (h *backupHistory) compare(ctx context.Context, s *adminSession, args []string) (backupDiff, error) {
+	old, now, err := h.pair(ctx, s, args)
+	if err != nil {
+		return backupDiff{}, err
+	}
+	tree, err := h.Tree(now)
+	if err != nil {
+		return backupDiff{}, err
+	}
+	ids, err := h.source.keys(ctx, s, tree)
+	if err != nil {
+		return backupDiff{}, err
+	}
+	before := &backup.State{}
+	if old != "" {
+		if before, err = h.read(ctx, old, ids, false); err != nil {
+			return backupDiff{}, err
+		}
+	}
+	after, err := h.read(ctx, now, ids, false)
+	if err != nil {
+		return backupDiff{}, err
+	}
+	d := backupDiff{From: string(old), To: string(now), Items: backup.Diff(before, after)}
+	if d.Items == nil {
+		d.Items = []backup.Difference{}
+	}
+	return d, nil
+}
+
+// pair are the commits to compare; the first is "" before the first backup.
+func (h *backupHistory) pair(ctx context.Context, s *adminSession, args []string) (old, now repo.ID, err error) {
+	now = h.Head()
+	if len(args) == 0 {
+		c, err := h.Commit(now)
+		if err == nil && len(c.Parents) > 0 {
+			old = c.Parents[0]
+		}
+		return old, now, err
+	}
+	if old, err = h.resolve(ctx, s, args[0]); err != nil || len(args) == 1 {
+		return old, now, err
+	}
+	now, err = h.resolve(ctx, s, args[1])
+	return old, now, err
+}
+
+func printDifference(w io.Writer, d backup.Difference) error {
+	line := fmt.Sprintf("%s/%s %s", d.Kind, d.ID, d.What)
+	if d.ID == "" {
+		line = fmt.Sprintf("%s %s", d.Kind, d.What)
+	}
+	if d.Name != "" {
+		line = fmt.Sprintf("%s/%s %q %s", d.Kind, d.ID, d.Name, d.What)
+	}
+	if _, err := fmt.Fprintln(w, clean(line)); err != nil {
+		return err
+	}
+	for _, m := range d.Members {
+		if _, err := fmt.Fprintln(w, "   ", clean(memberChange(d.What, m))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func memberChange(what backup.Event, m backup.MemberChange) string {
+	switch {
+	case m.Secret:
+		return m.Member + ": a secret, " + string(what)
+	case what == backup.Created:
+		return m.Member + ": " + m.After
+	case what == backup.Removed:
+		return m.Member + ": " + m.Before
+	}
+	return fmt.Sprintf("%s: %s → %s", m.Member, orText(m.Before, "none"), orText(m.After, "none"))
+}
