@@ -159,6 +159,7 @@ type BackupProofState struct {
 type BackupCopyState struct {
 	File    string    `json:"file,omitzero"`
 	At      time.Time `json:"at,omitzero"`
+	Tried   time.Time `json:"tried,omitzero"` // the last one, or the last failure
 	Bytes   int64     `json:"bytes,omitzero"`
 	SHA256  string    `json:"sha256,omitzero"` // of the file
 	Count   int       `json:"count,omitzero"`

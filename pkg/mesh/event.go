@@ -37,7 +37,12 @@ const (
 	EventStoreNearlyFull  EventType = "store-nearly-full"
 	EventEpochForged      EventType = "epoch-forged"
 	EventCellCertificated EventType = "cell-certificate-issued"
+	EventBackupFailed     EventType = "backup-failed"
+	EventBackupConflict   EventType = "backup-conflict"
+	EventBackupUnproven   EventType = "backup-unproven"
+	EventBackupRecovered  EventType = "backup-recovered"
 	EventMeshRestored     EventType = "mesh-restored"
+	EventMeshCollected    EventType = "mesh-collected"
 )
 
 // Event is something worth telling people about.

@@ -72,6 +72,7 @@ func (r *runtime) gauges() []prometheus.Collector {
 		gauge("meshctl_mgmt_store_alarms", "Alarms of etcd that stand.", etcd(func(s admin.EtcdStatus) int64 { return int64(len(s.Alarms)) })),
 	}
 	out = append(out, r.foreman.Collectors()...)
+	out = append(out, r.backups.Collectors()...)
 	for i, c := range r.certificates() {
 		out = append(out, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "meshctl_mgmt_certificate_end_seconds", Help: "End of a certificate of this server, in Unix time.",

@@ -18,6 +18,7 @@ import (
 	"github.com/meshctl/meshctl/pkg/chores"
 	"github.com/meshctl/meshctl/pkg/identity"
 	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/mgmt/backups"
 	"github.com/meshctl/meshctl/pkg/mgmt/nodes"
 	"github.com/meshctl/meshctl/pkg/store"
 )
@@ -49,6 +50,7 @@ type runtime struct {
 	grpc      *grpc.Server
 	access    access
 	foreman   chores.Foreman // of the child process
+	backups   *backups.Service
 	// superseded gets the root's word for a later epoch than the state's.
 	superseded chan mesh.SignedEpoch
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/identity"
 	"github.com/meshctl/meshctl/pkg/store"
 )
 
@@ -51,6 +52,7 @@ func (r *runtime) status(ctx context.Context) (admin.ServerStatus, error) {
 	}
 	r.judgeStore(ctx, problem)
 	s.Aux = r.auxStatus(ctx, problem)
+	r.judgeBackups(ctx, problem)
 	for _, c := range s.Certificates {
 		if left := c.Ends.Sub(r.now()); left <= 0 {
 			problem("certificate %s has ended", c.What)
@@ -68,6 +70,13 @@ func (r *runtime) judgeStore(ctx context.Context, problem func(string, ...any)) 
 	if err != nil {
 		problem("store: %v", err)
 		return
+	}
+	if _, err := identity.EpochOf(r.keys.roots(), r.keys.Mesh, cfg.Value); err != nil {
+		problem("the epoch in the state is not the root's: %v; somebody has changed it without the root passphrase", err)
+	}
+	if cfg.Value.Restored.Collecting() {
+		problem("the mesh was restored from a backup and serves nobody yet: it waits, at most %v, for the revocations that its nodes keep; heard from %s",
+			cfg.Value.Restored.Wait(), r.nodes.Heard())
 	}
 	for _, a := range r.advertised {
 		if !slices.Contains(cfg.Value.MgmtAddresses, a) {
