@@ -18,6 +18,7 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/mgmt/adminsvc"
 	"github.com/meshctl/meshctl/pkg/mgmt/nodes"
+	"github.com/meshctl/meshctl/pkg/store"
 	"github.com/meshctl/meshctl/pkg/store/gateway"
 )
 
@@ -108,13 +109,19 @@ func (r *runtime) register(g *grpc.Server) {
 	controlpb.RegisterNodeControlServer(g, &nodeControl{
 		NodeControlServer: r.nodes, often: newLimiter[string](rate.Every(streamEvery), streamBurst), now: r.now,
 	})
-	gw := &gateway.Server{Client: r.store.Client(), PeerID: peerID, HasLeader: r.etcd.member.HasLeader, Log: r.log}
+	gw := &gateway.Server{Client: r.store.Client(), PeerID: peerID, HasLeader: r.etcd.member.HasLeader, Epoch: r.epoch, Log: r.log}
 	gw.Register(g)
 	svc := &adminsvc.Service{
 		Store: r.store, CA: r.authority, ServerStatus: r.status, NewCellCA: ca.NewCellCA, WaitServed: r.nodes.WaitServed, Servers: serversOf{r.cluster},
 		Mesh: r.keys.Mesh, Server: r.keys.Server, RootHash: r.rootHash(), Version: r.srv.Version, Log: r.log,
 	}
 	admin.Serve(g, svc.Bindings())
+}
+
+// epoch is the mesh epoch as the configuration has it.
+func (r *runtime) epoch() int64 {
+	c, _ := r.config.Get(store.ConfigKey)
+	return c.Epoch
 }
 
 func peerID(ctx context.Context) string {

@@ -40,6 +40,7 @@ type asked struct {
 type reply[R any] struct {
 	asked
 	value  R
+	epoch  int64
 	leader bool
 	err    error
 }
@@ -53,7 +54,9 @@ type reply[R any] struct {
 //	best ──▶ answer ────────────────────────────────▶ used
 //	  │ silent for its usual time                      ▲
 //	  └──▶ next best, beside it ──▶ answers first ─────┘ the other is cancelled
-func ask[R any](ctx context.Context, c *Client, q question[R]) (R, error) {
+//
+// With the answer comes the mesh epoch that it is of.
+func ask[R any](ctx context.Context, c *Client, q question[R]) (R, int64, error) {
 	c.sync()
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -73,7 +76,7 @@ type race[R any] struct {
 	errs     []error
 }
 
-func (r *race[R]) run(start func(asked)) (R, error) {
+func (r *race[R]) run(start func(asked)) (R, int64, error) {
 	hedge := time.NewTimer(r.client.cfg.PerTry)
 	defer hedge.Stop()
 	begin := func(s *server) {
@@ -141,9 +144,9 @@ func (r *race[R]) next() *server {
 }
 
 // won ends the race, and tells those who were asked before a that they are slow.
-func (r *race[R]) won(a reply[R]) (R, error) {
+func (r *race[R]) won(a reply[R]) (R, int64, error) {
 	if kind := final(a.err); kind != nil {
-		return a.value, fmt.Errorf("gateway: ask %s: %w: %w", a.server.addr, a.err, kind)
+		return a.value, a.epoch, fmt.Errorf("gateway: ask %s: %w: %w", a.server.addr, a.err, kind)
 	}
 	for _, o := range r.open {
 		if o.at.Before(a.at) && !r.question.quorum {
@@ -151,7 +154,7 @@ func (r *race[R]) won(a reply[R]) (R, error) {
 			r.client.metrics.answers.WithLabelValues(o.server.addr, "overtaken").Inc()
 		}
 	}
-	return a.value, nil
+	return a.value, a.epoch, nil
 }
 
 // keep remembers a reply that is not good enough.
@@ -163,15 +166,15 @@ func (r *race[R]) keep(a reply[R]) {
 	r.errs = append(r.errs, fmt.Errorf("%s: %w", a.server.addr, a.err))
 }
 
-func (r *race[R]) end() (R, error) {
+func (r *race[R]) end() (R, int64, error) {
 	if r.fallback != nil {
-		return r.fallback.value, nil
+		return r.fallback.value, r.fallback.epoch, nil
 	}
 	if len(r.errs) == 0 {
 		r.errs = append(r.errs, errNobody)
 	}
 	var none R
-	return none, fmt.Errorf("gateway: ask management: %w: %w", errors.Join(r.errs...), mesh.ErrUnavailable)
+	return none, 0, fmt.Errorf("gateway: ask management: %w: %w", errors.Join(r.errs...), mesh.ErrUnavailable)
 }
 
 // errNobody is the cause when no server is worth asking.
@@ -197,8 +200,11 @@ func once[R any](ctx context.Context, c *Client, a asked, q question[R], most ti
 	var trailer metadata.MD
 	value, err := q.ask(try, a.server, &trailer)
 	out := reply[R]{asked: a, value: value, leader: len(trailer.Get(NoLeader)) == 0, err: err}
+	if err == nil {
+		out.epoch, out.err = c.epochOf(trailer)
+	}
 	if ctx.Err() == nil && !q.quorum {
-		c.judge(a, out.leader, err)
+		c.judge(a, out.leader, out.err)
 	}
 	return out
 }

@@ -17,8 +17,8 @@ import (
 
 // stored is what a server has under one key; value is nil if there is none.
 type stored struct {
-	value    []byte
-	revision int64 // of the server's store
+	value []byte
+	moment
 }
 
 // read asks for one key: from what a server has at hand, or so that the whole
@@ -29,7 +29,7 @@ func read(key string, serializable bool) question[stored] {
 		if err != nil {
 			return stored{}, err
 		}
-		out := stored{revision: r.GetHeader().GetRevision()}
+		out := stored{moment: moment{revision: r.GetHeader().GetRevision()}}
 		if len(r.Kvs) > 0 {
 			out.value = r.Kvs[0].Value
 		}
@@ -40,29 +40,35 @@ func read(key string, serializable bool) question[stored] {
 // route asks for a route, and on a miss once more so that the whole cluster
 // answers.
 func (c *Client) route(ctx context.Context, name mesh.ServerName) (answer, error) {
-	got, err := ask(ctx, c, read(RouteKey(name), true))
+	got, err := c.read(ctx, RouteKey(name), true)
 	if err == nil && got.value == nil {
-		got, err = c.reread(ctx, name, got.revision)
+		got, err = c.reread(ctx, name, got.moment)
 	}
 	if err != nil {
 		return answer{}, err
 	}
-	a := answer{revision: got.revision, at: time.Now()}
+	a := answer{moment: got.moment, at: time.Now()}
 	if a.route, err = codec.Decode[mesh.Route](got.value); err != nil {
 		return answer{}, fmt.Errorf("gateway: read route: %w", err)
 	}
 	return a, nil
 }
 
-// reread asks linearizably for a name that a server did not have at revision.
+func (c *Client) read(ctx context.Context, key string, serializable bool) (stored, error) {
+	got, epoch, err := ask(ctx, c, read(key, serializable))
+	got.epoch = epoch
+	return got, err
+}
+
+// reread asks linearizably for a name that a server did not have at a moment.
 // If that fails, the name counts as gone only when the server was at least as
 // new as the last answer: an empty store never replaces a full one unconfirmed.
-func (c *Client) reread(ctx context.Context, name mesh.ServerName, revision int64) (stored, error) {
-	got, err := ask(ctx, c, read(RouteKey(name), false))
+func (c *Client) reread(ctx context.Context, name mesh.ServerName, at moment) (stored, error) {
+	got, err := c.read(ctx, RouteKey(name), false)
 	switch last, known := c.memory.get(name); {
 	case err == nil && got.value != nil:
 		return got, nil
-	case err == nil, known && last.revision <= revision:
+	case err == nil, known && at.reaches(last.moment):
 		return stored{}, fmt.Errorf("gateway: look up route: %w", mesh.ErrNotFound)
 	}
 	return stored{}, fmt.Errorf("gateway: confirm that there is no route: %w: %w", err, mesh.ErrUnavailable)
@@ -73,7 +79,7 @@ func (c *Client) reread(ctx context.Context, name mesh.ServerName, revision int6
 func (c *Client) targets(ctx context.Context, a answer) (map[string]mesh.Target, error) {
 	found, others := c.table.current(hopIDs(a.route))
 	for ids := range slices.Chunk(others, MaxTxnReads) {
-		if err := c.fetch(ctx, ids, a.revision, true, found); err != nil {
+		if err := c.fetch(ctx, ids, a.moment, true, found); err != nil {
 			return nil, err
 		}
 	}
@@ -84,14 +90,15 @@ func (c *Client) targets(ctx context.Context, a answer) (map[string]mesh.Target,
 // exist to found. A server that is behind least may lack one, since the route may
 // come from another: then the whole cluster is asked, and if it does not answer,
 // what there is has to do.
-func (c *Client) fetch(ctx context.Context, ids []string, least int64, asked bool, found map[string]mesh.Target) error {
-	r, err := ask(ctx, c, readTargets(ids, true))
+func (c *Client) fetch(ctx context.Context, ids []string, least moment, asked bool, found map[string]mesh.Target) error {
+	r, epoch, err := ask(ctx, c, readTargets(ids, true))
 	if err != nil {
 		return err
 	}
-	if r.GetHeader().GetRevision() < least {
-		if newer, err := ask(ctx, c, readTargets(ids, false)); err == nil {
-			r = newer
+	at := moment{epoch, r.GetHeader().GetRevision()}
+	if least != (moment{}) && !at.reaches(least) {
+		if newer, epoch, err := ask(ctx, c, readTargets(ids, false)); err == nil {
+			r, at = newer, moment{epoch, newer.GetHeader().GetRevision()}
 		}
 	}
 	if len(r.Responses) != len(ids) {
@@ -100,14 +107,14 @@ func (c *Client) fetch(ctx context.Context, ids []string, least int64, asked boo
 	for i, id := range ids {
 		kvs := r.Responses[i].GetResponseRange().GetKvs()
 		if len(kvs) == 0 {
-			c.table.learn(id, mesh.Target{}, false, r.GetHeader().GetRevision(), asked)
+			c.table.learn(id, mesh.Target{}, false, at, asked)
 			continue
 		}
 		t, err := codec.Decode[mesh.Target](kvs[0].Value)
 		if err != nil {
 			return fmt.Errorf("gateway: read target %s: %w", id, err)
 		}
-		c.table.learn(id, t, true, r.GetHeader().GetRevision(), asked)
+		c.table.learn(id, t, true, at, asked)
 		found[id] = t
 	}
 	return nil

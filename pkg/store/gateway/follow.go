@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -68,7 +69,7 @@ func (c *Client) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	for ids := range slices.Chunk(c.table.wanted(c.idle()), MaxTxnReads) {
-		if err := c.fetch(ctx, ids, 0, false, map[string]mesh.Target{}); err != nil {
+		if err := c.fetch(ctx, ids, moment{}, false, map[string]mesh.Target{}); err != nil {
 			return err
 		}
 	}
@@ -86,7 +87,7 @@ func (c *Client) follow(ctx context.Context) error {
 	f := &following{client: c, stream: w, ended: make(chan struct{})}
 	var wg sync.WaitGroup
 	wg.Go(f.receive)
-	wg.Go(func() { c.guard(ctx, s, cancel) })
+	wg.Go(func() { c.guard(ctx, s, f, cancel) })
 	err = f.send(ctx)
 	cancel(nil)
 	wg.Wait()
@@ -98,11 +99,12 @@ func (c *Client) follow(ctx context.Context) error {
 }
 
 // guard ends the watch at s when s is no longer one of the servers or does not
-// answer, or has no leader while another has. The stream itself may not show it.
-func (c *Client) guard(ctx context.Context, s *server, end context.CancelCauseFunc) {
+// answer, has no leader while another has, or is of an epoch that is over. The
+// stream itself may not show it.
+func (c *Client) guard(ctx context.Context, s *server, f *following, end context.CancelCauseFunc) {
 	for ctx.Err() == nil {
 		sleep(ctx, probeEvery)
-		if s.gone() || !slices.Contains(c.servers.all(), s) || c.servers.outdone(s) {
+		if epoch := f.epoch.Load(); epoch != 0 && epoch < c.floor() || s.gone() || !slices.Contains(c.servers.all(), s) || c.servers.outdone(s) {
 			c.cfg.Log.Debug("watch of targets moved", "from", s.addr)
 			end(errMove)
 			return
@@ -118,6 +120,7 @@ type following struct {
 
 	ended chan struct{} // receive is over; err is valid
 	err   error
+	epoch atomic.Int64 // of the server, 0 before it said anything
 
 	mu      sync.Mutex // guards waiting
 	waiting []string   // ids whose creation was sent and not yet answered, in order
@@ -168,9 +171,27 @@ func (f *following) receive() {
 	}
 }
 
+// begin notes which epoch the server is of, from what came before its first
+// response.
+func (f *following) begin() error {
+	if f.epoch.Load() != 0 {
+		return nil
+	}
+	header, err := f.stream.Header()
+	if err != nil {
+		return err
+	}
+	epoch, err := f.client.epochOf(header)
+	f.epoch.Store(epoch)
+	return err
+}
+
 // handle takes one response. Nothing is ever cancelled here, so a watch that
 // the server cancels (compaction, no leader) ends the stream and all is read anew.
 func (f *following) handle(r *pb.WatchResponse) error {
+	if err := f.begin(); err != nil {
+		return err
+	}
 	if r.Canceled {
 		return fmt.Errorf("watch was cancelled: %s", r.CancelReason)
 	}
@@ -180,8 +201,11 @@ func (f *following) handle(r *pb.WatchResponse) error {
 		if len(f.waiting) == 0 {
 			return errors.New("a watch was created that nobody asked for")
 		}
-		f.client.table.watched(f.waiting[0])
+		id := f.waiting[0]
 		f.waiting = f.waiting[1:]
+		if !f.client.table.watched(id, f.epoch.Load()) {
+			return fmt.Errorf("what is known of target %s: %w", id, errEpoch)
+		}
 		return nil
 	}
 	for _, e := range r.Events {
@@ -194,14 +218,15 @@ func (f *following) handle(r *pb.WatchResponse) error {
 
 func (f *following) event(e *mvccpb.Event) error {
 	id := strings.TrimPrefix(string(e.Kv.Key), targetPrefix)
+	at := moment{f.epoch.Load(), e.Kv.ModRevision}
 	if e.Type == mvccpb.Event_DELETE {
-		f.client.table.learn(id, mesh.Target{}, false, e.Kv.ModRevision, false)
+		f.client.table.learn(id, mesh.Target{}, false, at, false)
 		return nil
 	}
 	t, err := codec.Decode[mesh.Target](e.Kv.Value)
 	if err != nil {
 		return fmt.Errorf("read target %s: %w", id, err)
 	}
-	f.client.table.learn(id, t, true, e.Kv.ModRevision, false)
+	f.client.table.learn(id, t, true, at, false)
 	return nil
 }

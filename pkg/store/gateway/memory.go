@@ -10,9 +10,9 @@ import (
 
 // answer is what a management server said about one name.
 type answer struct {
-	route    mesh.Route
-	revision int64     // of the store when it said so
-	at       time.Time // when it said so
+	route  mesh.Route
+	moment           // of the store when it said so
+	at     time.Time // when it said so
 }
 
 // memory keeps the last answer for each of the most recently asked names.

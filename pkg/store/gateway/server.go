@@ -30,6 +30,10 @@ type Server struct {
 	PeerID func(context.Context) string
 	// HasLeader says whether the local member knows a leader. Nil: it always does.
 	HasLeader func() bool
+	// Epoch is the mesh epoch, which every reply names; it rises when state is
+	// restored, and revisions of two epochs say nothing about each other. Nil or
+	// 0: it is not said.
+	Epoch func() int64
 	// Timeout bounds one forwarded read. 0: 1 s.
 	Timeout time.Duration
 	// MissRate and MissBurst are the budget of linearizable reads per entry, in
@@ -127,8 +131,12 @@ func forward[R any](ctx context.Context, s *Server, serializable bool, ask func(
 		}
 	}
 	r, err := ask(outgoing(ctx))
+	said := s.epoch()
 	if s.HasLeader != nil && !s.HasLeader() {
-		err = errors.Join(err, grpc.SetTrailer(ctx, metadata.Pairs(NoLeader, "1")))
+		said.Set(NoLeader, "1")
+	}
+	if len(said) > 0 {
+		err = errors.Join(err, grpc.SetTrailer(ctx, said))
 	}
 	if err != nil {
 		return none, fromEtcd(err)

@@ -25,7 +25,7 @@ type table struct {
 type known struct {
 	target    mesh.Target
 	present   bool
-	revision  int64 // the store's, up to which target is right
+	moment    // the store's, up to which target is right
 	asked     time.Time
 	requested bool // of the watch stream that is open now
 	watched   bool // and it said yes
@@ -65,19 +65,21 @@ func (t *table) last(ids []string) map[string]mesh.Target {
 	return found
 }
 
-// learn records what the store held at revision; older news than what is known
+// learn records what the store held at a moment; older news than what is known
 // is ignored. At an equal revision there can be no two truths: what was read wins
-// over what may have been kept wrongly. asked says that a lookup wanted it.
-func (t *table) learn(id string, target mesh.Target, present bool, revision int64, asked bool) {
+// over what may have been kept wrongly. So it does in another epoch: the store
+// was restored. asked says that a lookup wanted it.
+func (t *table) learn(id string, target mesh.Target, present bool, at moment, asked bool) {
 	t.mu.Lock()
 	k := t.known[id]
+	fresh := k == nil || at.epoch != k.epoch || at.revision >= k.revision
 	if k == nil {
 		k = t.addLocked(id)
-	} else if revision >= k.revision && !(k.present == present && equal(k.target, target)) {
+	} else if fresh && !(k.present == present && equal(k.target, target)) {
 		k.dirty = true
 	}
-	if revision >= k.revision {
-		k.target, k.present, k.revision = target, present, revision
+	if fresh {
+		k.target, k.present, k.moment = target, present, at
 	}
 	if asked {
 		k.asked = time.Now()
@@ -141,12 +143,19 @@ func (t *table) request(since time.Time) map[string]int64 {
 	return out
 }
 
-func (t *table) watched(id string) {
+// watched notes that a stream of that epoch watches id. It returns false when
+// what is known of id is of another: the watch began nowhere then.
+func (t *table) watched(id string, epoch int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if k := t.known[id]; k != nil {
+	k := t.known[id]
+	if k != nil && k.epoch != epoch {
+		return false
+	}
+	if k != nil {
 		k.watched = k.requested
 	}
+	return true
 }
 
 // unwatch ends the open stream's validity.

@@ -39,6 +39,11 @@ func (s *watch) Watch(down watchDown) error {
 	}
 	defer s.streams.done(peer)
 
+	if said := s.epoch(); len(said) > 0 {
+		if err := down.SetHeader(said); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithCancelCause(down.Context())
 	up, err := pb.NewWatchClient(s.Client.ActiveConnection()).Watch(outgoing(ctx))
 	if err != nil {
