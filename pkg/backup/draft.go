@@ -1,11 +1,12 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/sha256"
 	"crypto/x509"
-	"errors"
+	"encoding/pem"
 	"fmt"
 	"maps"
 	"slices"
@@ -75,6 +76,10 @@ func (r *Renderer) begin(s State, yield func(File) error) (*draft, error) {
 	if err != nil {
 		return nil, fmt.Errorf("backup: draft: %w", err)
 	}
+	root := r.Chain[len(r.Chain)-1]
+	if b, _ := pem.Decode(s.Keys.Root); b == nil || !bytes.Equal(b.Bytes, root.Raw) {
+		return nil, fmt.Errorf("backup: draft: the signer's certificates do not end with the mesh's root: %w", mesh.ErrInvalid)
+	}
 	to, err := audienceOf(s)
 	if err != nil {
 		return nil, err
@@ -91,7 +96,7 @@ func (r *Renderer) begin(s State, yield func(File) error) (*draft, error) {
 	}
 	s.Time = s.Time.UTC().Truncate(time.Second)
 	d := &draft{r: r, s: s, to: to, mac: mac, out: yield,
-		root: sha256.Sum256(r.Chain[len(r.Chain)-1].Raw),
+		root: sha256.Sum256(root.Raw),
 		sum:  Summary{Mesh: string(s.Mesh), Epoch: s.Epoch, Leader: s.Leader, Revision: s.Revision, Time: s.Time},
 		m: Manifest{
 			Format: Format, MinReader: Format, Mesh: s.Mesh, Server: server, Epoch: s.Epoch, Leader: s.Leader,
@@ -190,5 +195,8 @@ func (d *draft) finish(context.Context) error {
 	if _, _, err := VerifyManifest(text, sig, d.root); err != nil {
 		return fmt.Errorf("backup: draft: %w", err)
 	}
-	return errors.Join(d.put(fileManifest, text), d.put(fileSignature, sig))
+	if err := d.put(fileManifest, text); err != nil {
+		return err
+	}
+	return d.put(fileSignature, sig)
 }

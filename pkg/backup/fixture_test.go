@@ -1,6 +1,7 @@
 package backup_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto"
@@ -14,6 +15,7 @@ import (
 	"encoding/asn1"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"math/big"
@@ -41,6 +43,8 @@ type world struct {
 	own   *age.X25519Identity // the mesh's
 	state backup.State
 	audit []backup.Object
+
+	signer func(crypto.Signer) // certifies another key
 }
 
 func newWorld(t testing.TB) *world {
@@ -73,7 +77,22 @@ func (w *world) sign(server mesh.ServerID) {
 	inter := w.cert(&x509.Certificate{Subject: pkix.Name{CommonName: mesh.IssuerName(w.mesh, server)}, IsCA: true}, root, interKey.Public(), rootKey)
 	w.root = sha256.Sum256(root.Raw)
 	w.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw})
-	w.leaf(server, newECDSA(w.t), inter, root, interKey)
+	w.signer = func(key crypto.Signer) { w.leaf(server, key, inter, root, interKey) }
+	w.signer(newECDSA(w.t))
+}
+
+// resign changes the text of the manifest, and signs it as a server would.
+func (w *world) resign(tree backup.Files, change func(string) string) {
+	w.t.Helper()
+	text := change(string(tree["manifest.yaml"]))
+	if text == string(tree["manifest.yaml"]) {
+		w.t.Fatal("nothing was changed in the manifest")
+	}
+	sig, err := backup.Sign([]byte(text), w.r.Signer, w.r.Chain)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	tree["manifest.yaml"], tree["manifest.sig"] = []byte(text), sig
 }
 
 func (w *world) leaf(server mesh.ServerID, key crypto.Signer, inter, root *x509.Certificate, interKey crypto.Signer) {
@@ -231,3 +250,16 @@ func object(folder, id, format string, args ...any) backup.Object {
 }
 
 func paths(f backup.Files) []string { return slices.Sorted(maps.Keys(f)) }
+
+func decrypt(t testing.TB, data []byte, id age.Identity) []byte {
+	t.Helper()
+	r, err := age.Decrypt(bytes.NewReader(data), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

@@ -54,7 +54,7 @@ func (r *reader) auditChain(ctx context.Context) error {
 			r.faults.add(path, "is not in the index")
 		}
 	}
-	if !r.opts.Audit || r.opts.Public || !r.m.Secrets {
+	if !whole || !r.opts.Audit || r.opts.Public || !r.m.Secrets {
 		return nil
 	}
 	slices.Reverse(runs)

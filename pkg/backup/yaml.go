@@ -12,8 +12,9 @@ import (
 const (
 	// flowFrom is the depth from which values are written on one line.
 	flowFrom = 6
-	// maxSimpleKey is the length of a key up to which YAML finds it by itself.
-	maxSimpleKey = 400
+	// maxSimpleKey is the length of a key, as it is written, up to which YAML finds
+	// it without a question mark before it; it says 1024.
+	maxSimpleKey = 1000
 )
 
 // A writer turns JSON values into YAML that reads like a list of changes under
@@ -46,7 +47,7 @@ func (w *writer) block(m map[string]any, depth int) {
 		if i > 0 {
 			w.indent(depth)
 		}
-		if len(k) > maxSimpleKey {
+		if isLong(k) {
 			w.add("? ")
 			w.str(k)
 			w.add("\n")
@@ -132,7 +133,7 @@ func (w *writer) oneLine(v any) {
 		w.add("{")
 		for i, k := range slices.Sorted(maps.Keys(t)) {
 			w.comma(i)
-			if len(k) > maxSimpleKey {
+			if isLong(k) {
 				w.add("? ")
 			}
 			w.quoted(k)
@@ -143,6 +144,16 @@ func (w *writer) oneLine(v any) {
 	default:
 		panic(fmt.Sprintf("backup: a %T is no JSON value", v))
 	}
+}
+
+// isLong says whether a key needs a question mark before it.
+func isLong(key string) bool {
+	if len(key) <= maxSimpleKey/10 { // \U000e0001 is the longest form of a rune
+		return false
+	}
+	var w writer
+	w.quoted(key)
+	return len(w.b) > maxSimpleKey
 }
 
 func (w *writer) comma(i int) {
