@@ -12,7 +12,7 @@ import (
 )
 
 func newMgmt() *cobra.Command {
-	return group("mgmt", "The management server: etcd, the CA, node control", newMgmtServe(), newMgmtStatus(), newMgmtAux(), newBootstrapSecret(), newAbandonFounding(), newMgmtRecover(), newMgmtKit())
+	return group("mgmt", "The management server: etcd, the CA, node control", newMgmtServe(), newMgmtStatus(), newMgmtAux(), newBootstrapSecret(), newAbandonFounding(), newMgmtRecover(), newMgmtRestore(), newMgmtKit())
 }
 
 // mgmtConfig is how a management server runs.
