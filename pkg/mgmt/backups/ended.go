@@ -21,6 +21,7 @@ func (s *Service) Ended(out chores.BackupOutcome) {
 	}
 	s.metric().ended(out)
 	now := s.now()
+	t.ended, t.waits = max(t.ended, out.Due), now
 	if out.Commit != "" && out.Revision >= t.state.Revision {
 		if out.Committed {
 			t.state.Committed = now

@@ -1,6 +1,7 @@
 package backups
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -106,5 +107,7 @@ func (s *Service) State() (mesh.BackupState, bool) {
 	if s.term == nil {
 		return mesh.BackupState{}, false
 	}
-	return s.term.state, true
+	st := s.term.state
+	st.Remotes = slices.Clone(st.Remotes)
+	return st, true
 }

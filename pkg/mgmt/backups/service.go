@@ -75,6 +75,8 @@ type term struct {
 
 	due, prove uint64    // of the order
 	rose       time.Time // when due was raised last
+	ended      uint64    // the due of the last round that ended
+	waits      time.Time // since when a later one is due
 	seen       store.Rev // of the store when it was
 	ran        uint64    // settings.Run when due was raised last, and
 	ranDue     uint64    // the due of that

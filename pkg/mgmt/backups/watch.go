@@ -57,7 +57,7 @@ func (s *Service) look(ctx context.Context, t *term) error {
 	}
 	s.set(func() {
 		t.set = set
-		t.state.Held = ""
+		t.state.Held = t.overdue(s.now())
 		t.keepRemotes()
 		before, was := t.order, [2]uint64{t.due, t.prove}
 		t.order = order
@@ -70,6 +70,18 @@ func (s *Service) look(ctx context.Context, t *term) error {
 		}
 	})
 	return nil
+}
+
+// overdueAfter is how long a round may take in which nothing is pushed.
+const overdueAfter = 15 * time.Minute
+
+// overdue says that the child has not ended what it was ordered long ago, "" when
+// it has. Callers hold mu.
+func (t *term) overdue(now time.Time) string {
+	if t.order == nil || t.ended >= t.due || now.Sub(t.waits) < overdueAfter {
+		return ""
+	}
+	return "no round has ended since " + t.waits.Format(time.RFC3339)
 }
 
 // hold notes why there is no order. What was ordered goes on.
@@ -163,6 +175,9 @@ func (t *term) raise(now time.Time, changed bool, rev store.Rev) {
 	waited := now.Sub(t.rose) >= time.Duration(t.set.Every)
 	if t.due > 0 && !asked && (!waited || !changed && now.Sub(t.totals) < time.Duration(t.set.TotalsEvery)) {
 		return
+	}
+	if t.ended == t.due {
+		t.waits = now
 	}
 	t.due++
 	t.rose, t.seen = now, rev
