@@ -107,7 +107,7 @@ func (s *site) Addr() net.Addr {
 	return &net.UnixAddr{Name: "chores", Net: "unix"}
 }
 
-func newSite(t *testing.T, url mesh.Secret) *site {
+func newSite(t *testing.T, url mesh.Secret, change ...func(*Foreman)) *site {
 	t.Helper()
 	s := &site{logs: new(buffer), conns: make(chan net.Conn), gone: make(chan struct{})}
 	var office context.Context
@@ -131,7 +131,10 @@ func newSite(t *testing.T, url mesh.Secret) *site {
 			return nil
 		},
 	}
-	server := grpc.NewServer()
+	for _, f := range change {
+		f(s.Foreman)
+	}
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(1 << 20)) // as that of a management server
 	controlpb.RegisterChoresServer(server, s.Foreman)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var wg sync.WaitGroup

@@ -44,7 +44,7 @@ func Work(ctx context.Context, conn net.Conn) error {
 	}
 	defer cc.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	w := &worker{server: controlpb.NewChoresClient(cc), orders: make(chan *controlpb.Order), outcomes: make(chan *controlpb.PingOutcome)}
+	w := &worker{server: controlpb.NewChoresClient(cc), orders: make(chan *controlpb.Order), pings: make(chan *controlpb.PingOutcome), backups: make(chan *controlpb.BackupOutcome)}
 	lost := make(chan error, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() { lost <- w.receive(ctx) })
@@ -72,9 +72,10 @@ func dial(conn net.Conn) (*grpc.ClientConn, error) {
 
 // worker is the child's side.
 type worker struct {
-	server   controlpb.ChoresClient
-	orders   chan *controlpb.Order
-	outcomes chan *controlpb.PingOutcome
+	server  controlpb.ChoresClient
+	orders  chan *controlpb.Order
+	pings   chan *controlpb.PingOutcome
+	backups chan *controlpb.BackupOutcome
 }
 
 // receive passes the orders on.
@@ -96,13 +97,15 @@ func (w *worker) receive(ctx context.Context) error {
 
 // run follows the orders and reports.
 func (w *worker) run(ctx context.Context, lost <-chan error) error {
-	ping := &pinger{asks: newRequester(), tell: w.outcomes}
+	ping := &pinger{asks: newRequester(), tell: w.pings}
 	defer ping.stop()
+	backup := &backuper{server: w.server, tell: w.backups}
+	defer backup.stop()
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	var report controlpb.ReportRequest
 	for {
-		report.Ping = nil
+		report.Ping, report.Backup = nil, nil
 		select {
 		case <-ctx.Done():
 			return nil
@@ -113,8 +116,10 @@ func (w *worker) run(ctx context.Context, lost <-chan error) error {
 			return err
 		case o := <-w.orders:
 			ping.follow(ctx, o.GetPing())
+			backup.follow(ctx, o.GetBackup())
 			report.Revision = o.GetRevision()
-		case report.Ping = <-w.outcomes:
+		case report.Ping = <-w.pings:
+		case report.Backup = <-w.backups:
 		case <-tick.C:
 		}
 		if err := w.report(ctx, &report); err != nil {
