@@ -28,7 +28,7 @@ func (r *Repo) Diff(ctx context.Context, from, to ID, f func(path string, before
 		}
 		return t.file(path, e)
 	}
-	return r.diff(ctx, a, b, "", func(path string, before, after entry) error {
+	return r.diff(ctx, a, b, func(path string, before, after entry) error {
 		if !t.mine(path) || (before.hash.IsZero() || before.isDir()) && (after.hash.IsZero() || after.isDir()) {
 			return nil
 		}
@@ -54,18 +54,29 @@ func (r *Repo) treeOf(id ID) (plumbing.Hash, error) {
 
 // diff visits every entry, folders too, that is another in b than in a. A zero
 // hash is a folder without entries, and a zero entry one that is not there.
-func (r *Repo) diff(ctx context.Context, a, b plumbing.Hash, dir string, visit func(path string, before, after entry) error) error {
+func (r *Repo) diff(ctx context.Context, a, b plumbing.Hash, visit func(path string, before, after entry) error) error {
+	d := &differ{repo: r, visit: visit}
+	return d.folder(ctx, a, b, "")
+}
+
+type differ struct {
+	repo    *Repo
+	visit   func(path string, before, after entry) error
+	visited int
+}
+
+func (d *differ) folder(ctx context.Context, a, b plumbing.Hash, dir string) error {
 	if a == b {
 		return nil
 	}
-	if strings.Count(dir, "/") > r.opts.Limits.Depth {
-		return faultf(ReasonLimit, "compare: folders deeper than %d: %w", r.opts.Limits.Depth, mesh.ErrInvalid)
+	if strings.Count(dir, "/") > d.repo.opts.Limits.Depth {
+		return faultf(ReasonLimit, "compare: folders deeper than %d: %w", d.repo.opts.Limits.Depth, mesh.ErrInvalid)
 	}
-	olds, err := r.entries(a)
+	olds, err := d.repo.entries(a)
 	if err != nil {
 		return err
 	}
-	news, err := r.entries(b)
+	news, err := d.repo.entries(b)
 	if err != nil {
 		return err
 	}
@@ -89,10 +100,14 @@ func (r *Repo) diff(ctx context.Context, a, b plumbing.Hash, dir string, visit f
 		if before.name == "" {
 			path = dir + after.name
 		}
-		if err := visit(path, before, after); err != nil {
+		// A folder of folders, each there ten times, is small and without end.
+		if d.visited++; d.visited > 2*d.repo.opts.Limits.Files {
+			return faultf(ReasonLimit, "compare: more than %d differences: %w", 2*d.repo.opts.Limits.Files, mesh.ErrInvalid)
+		}
+		if err := d.visit(path, before, after); err != nil {
 			return err
 		}
-		if err := r.diff(ctx, dirHash(before), dirHash(after), path+"/", visit); err != nil {
+		if err := d.folder(ctx, dirHash(before), dirHash(after), path+"/"); err != nil {
 			return err
 		}
 	}

@@ -186,7 +186,7 @@ func (g Integrator) touched(ctx context.Context, r *Repo, base, theirs ID) (bool
 		return false, err
 	}
 	touched := false
-	err = r.diff(ctx, a, b, "", func(path string, before, after entry) error {
+	err = r.diff(ctx, a, b, func(path string, before, after entry) error {
 		if before.isDir() && after.isDir() || base == "" && path == "README.md" {
 			return nil
 		}
@@ -240,7 +240,7 @@ func (d *Draft) foreignOf(ctx context.Context, id ID) error {
 		return err
 	}
 	t := &Tree{repo: d.repo}
-	return d.repo.diff(ctx, now, then, "", func(path string, before, after entry) error {
+	return d.repo.diff(ctx, now, then, func(path string, before, after entry) error {
 		if d.repo.opts.Mine == nil || t.mine(path) {
 			return nil
 		}

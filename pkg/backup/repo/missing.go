@@ -175,7 +175,7 @@ func (r *Repo) parcels(ctx context.Context, commits []commit, thin bool) ([]parc
 		if before != c.tree {
 			add(plumbing.TreeObject, c.tree, before)
 		}
-		err = r.diff(ctx, before, c.tree, "", func(_ string, before, after entry) error {
+		err = r.diff(ctx, before, c.tree, func(_ string, before, after entry) error {
 			switch {
 			case after.hash.IsZero() || after.mode == filemode.Submodule:
 			case after.isDir():

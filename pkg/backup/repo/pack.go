@@ -21,8 +21,7 @@ import (
 // none for us, and holds all of them.)
 func (r *Repo) writePack(ctx context.Context, w io.Writer, parcels []parcel) error {
 	sum := sha1.New() //nolint:gosec // the format's checksum
-	p := &packWriter{w: io.MultiWriter(w, sum)}
-	p.z = zlib.NewWriter(p.w)
+	p := newPackWriter(io.MultiWriter(w, sum))
 	var head [12]byte
 	copy(head[:], "PACK")
 	binary.BigEndian.PutUint32(head[4:], 2)
@@ -72,6 +71,8 @@ type packWriter struct {
 	w io.Writer
 	z *zlib.Writer
 }
+
+func newPackWriter(w io.Writer) *packWriter { return &packWriter{w: w, z: zlib.NewWriter(w)} }
 
 // entry writes kind and size, the base of a change, and the content.
 func (p *packWriter) entry(kind plumbing.ObjectType, base, data []byte) error {

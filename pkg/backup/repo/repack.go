@@ -101,7 +101,7 @@ func (r *Repo) looseParcels(ctx context.Context, loose map[plumbing.Hash]bool) (
 			return halt, err
 		}
 		p.pair(plumbing.TreeObject, before, c.tree)
-		return goOn, r.diff(ctx, before, c.tree, "", func(_ string, before, after entry) error {
+		return goOn, r.diff(ctx, before, c.tree, func(_ string, before, after entry) error {
 			if before.isDir() != after.isDir() || before.mode == filemode.Submodule || after.mode == filemode.Submodule {
 				return nil
 			}
