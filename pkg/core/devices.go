@@ -23,6 +23,8 @@ type devices struct {
 	partial  *snapshot // parts of a snapshot that is still arriving
 	streams  int
 	pending  map[mesh.DeviceID]usage // to be reported
+	metered  map[mesh.DeviceID]usage // since the core started
+	fresh    map[mesh.DeviceID]bool  // whose metered is to be reported
 	total    usage
 }
 
@@ -94,7 +96,7 @@ func (t *devices) admit(ctx context.Context, id mesh.DeviceID, name mesh.ServerN
 	l := &lease{device: d, name: name, cut: cut}
 	d.open[l] = struct{}{}
 	t.streams++
-	t.charge(id, usage{opened: 1})
+	t.use(id, usage{opened: 1})
 	return ctx, l, nil
 }
 
@@ -121,7 +123,15 @@ func (t *devices) settle(l *lease) {
 	}
 	l.device.used += delta.up + delta.down
 	t.total.add(delta)
-	t.charge(l.device.ID, delta)
+	t.use(l.device.ID, delta)
+}
+
+// use is charge for what was not counted before. The caller holds mu.
+func (t *devices) use(id mesh.DeviceID, u usage) {
+	sum := t.metered[id]
+	sum.add(u)
+	t.metered[id] = sum
+	t.charge(id, u)
 }
 
 // charge adds to what is to be reported. The caller holds mu.
@@ -129,6 +139,7 @@ func (t *devices) charge(id mesh.DeviceID, u usage) {
 	sum := t.pending[id]
 	sum.add(u)
 	t.pending[id] = sum
+	t.fresh[id] = true
 }
 
 // sweep accounts all open streams and cuts those whose device has expired or

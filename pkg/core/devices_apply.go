@@ -87,11 +87,15 @@ func (t *devices) nextSnapshot(m *controlpb.Devices, upserts map[mesh.DeviceID]m
 	return next, err
 }
 
-// restart forgets the parts of a snapshot whose stream has ended.
+// restart forgets the parts of a snapshot whose stream has ended, and has what
+// every device used reported again: the server before may not have written it.
 func (t *devices) restart() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.partial = nil
+	for id := range t.metered {
+		t.fresh[id] = true
+	}
 }
 
 func tooMany(m map[mesh.DeviceID]mesh.ServedDevice) error {

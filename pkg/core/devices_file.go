@@ -22,7 +22,8 @@ type deviceFile struct {
 // openDevices reads the table at path, or begins with an empty one. A damaged
 // file costs a snapshot from management.
 func openDevices(path string, max int, log *slog.Logger) *devices {
-	t := &devices{path: path, max: max, known: map[mesh.DeviceID]*device{}, pending: map[mesh.DeviceID]usage{}}
+	t := &devices{path: path, max: max, known: map[mesh.DeviceID]*device{}, pending: map[mesh.DeviceID]usage{},
+		metered: map[mesh.DeviceID]usage{}, fresh: map[mesh.DeviceID]bool{}}
 	if path == "" {
 		return t
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -162,7 +163,8 @@ func TestUsageIsReportedOnce(t *testing.T) {
 	tb, c := table(t), newClient()
 	apply(t, tb, c)
 	sum := func() (out usage) {
-		for _, u := range tb.take() {
+		used, _ := tb.take()
+		for _, u := range used {
 			out.add(usage{u.GetUp(), u.GetDown(), u.GetConnections()})
 		}
 		return out
@@ -176,17 +178,54 @@ func TestUsageIsReportedOnce(t *testing.T) {
 	l.meter.Down.Add(7)
 	apply(t, tb) // the device is removed
 	tb.release(l)
-	list := tb.take()
+	list, metered := tb.take()
 	if got := sum(); got != (usage{}) {
 		t.Errorf("twice: %v", got)
 	}
-	tb.unsent(list)
+	tb.unsent(list, metered)
 	if got := sum(); got != (usage{5, 7, 0}) {
 		t.Errorf("after it came back: %v", got)
 	}
 	if got := tb.totals(); got != (usage{15, 7, 0}) {
 		t.Errorf("totals %v", got)
 	}
+}
+
+// What a core counted since it started is told again to the next server, since
+// the one before may not have written it, and never less than before.
+func TestWhatWasUsedSinceTheStartIsToldToEachServer(t *testing.T) {
+	tb, a, b := table(t), newClient(), newClient()
+	apply(t, tb, a, b)
+	told := func() map[string]int64 {
+		out := map[string]int64{}
+		_, metered := tb.take()
+		for _, u := range metered {
+			out[u.GetDevice()] = u.GetUp()
+		}
+		return out
+	}
+	is := func(want map[string]int64) {
+		t.Helper()
+		if got := told(); !maps.Equal(got, want) {
+			t.Errorf("told %v, want %v", got, want)
+		}
+	}
+	_, l := opened(t, tb, a)
+	l.meter.Up.Add(10)
+	tb.release(l)
+	is(map[string]int64{a.Id: 10})
+	is(map[string]int64{})
+	_, l = opened(t, tb, b)
+	l.meter.Up.Add(1)
+	tb.release(l)
+	is(map[string]int64{b.Id: 1})
+	tb.restart()
+	is(map[string]int64{a.Id: 10, b.Id: 1})
+	apply(t, tb, b) // a is gone, and what it used is not
+	tb.restart()
+	used, metered := tb.take()
+	tb.unsent(used, metered)
+	is(map[string]int64{a.Id: 10, b.Id: 1})
 }
 
 func TestUsedUpTrafficEndsWhatIsOpen(t *testing.T) {

@@ -81,7 +81,7 @@ func TestABrowserReachesOriginsThroughTheCore(t *testing.T) {
 	}
 	hc.CloseIdleConnections()
 	eventually(t, "streams end", func() bool { _, n := w.devices.count(); return n == 0 })
-	if u := w.devices.take(); len(u) != 1 || u[0].GetDevice() != c.Id || u[0].GetUp() == 0 || u[0].GetDown() == 0 || u[0].GetConnections() == 0 {
+	if u, _ := w.devices.take(); len(u) != 1 || u[0].GetDevice() != c.Id || u[0].GetUp() == 0 || u[0].GetDown() == 0 || u[0].GetConnections() == 0 {
 		t.Errorf("usage %v", u)
 	}
 }

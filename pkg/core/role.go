@@ -151,11 +151,12 @@ func (s *Server) takeCell(m *controlpb.CellCertificate) {
 // Report implements control.RoleHandler.
 func (s *Server) Report() *controlpb.Report {
 	_, streams := s.devices.count()
-	return &controlpb.Report{State: s.state(), Streams: int64(streams), Usage: s.devices.take()}
+	used, metered := s.devices.take()
+	return &controlpb.Report{State: s.state(), Streams: int64(streams), Usage: used, Metered: metered}
 }
 
 // Unsent implements control.Restorer.
-func (s *Server) Unsent(r *controlpb.Report) { s.devices.unsent(r.GetUsage()) }
+func (s *Server) Unsent(r *controlpb.Report) { s.devices.unsent(r.GetUsage(), r.GetMetered()) }
 
 // Attend implements control.Attendant: it asks for the cell's certificate when
 // there is none, when the suffix changes, and from two thirds of its life on.

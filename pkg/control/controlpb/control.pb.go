@@ -1915,12 +1915,16 @@ func (x *Ack) GetError() string {
 }
 
 type Report struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	State         string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	Streams       int64                  `protobuf:"varint,2,opt,name=streams,proto3" json:"streams,omitempty"`
-	Usage         []*DeviceUsage         `protobuf:"bytes,3,rep,name=usage,proto3" json:"usage,omitempty"`             // cores: since the last report
-	Dials         []*DialResult          `protobuf:"bytes,4,rep,name=dials,proto3" json:"dials,omitempty"`             // entries: how dials to cores went since the last report
-	Certificate   string                 `protobuf:"bytes,5,opt,name=certificate,proto3" json:"certificate,omitempty"` // serial of the one the node holds now, decimal
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	State       string                 `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	Streams     int64                  `protobuf:"varint,2,opt,name=streams,proto3" json:"streams,omitempty"`
+	Usage       []*DeviceUsage         `protobuf:"bytes,3,rep,name=usage,proto3" json:"usage,omitempty"`             // cores: since the last report
+	Dials       []*DialResult          `protobuf:"bytes,4,rep,name=dials,proto3" json:"dials,omitempty"`             // entries: how dials to cores went since the last report
+	Certificate string                 `protobuf:"bytes,5,opt,name=certificate,proto3" json:"certificate,omitempty"` // serial of the one the node holds now, decimal
+	// Cores: since this start of the node, of each device in usage, and at the
+	// beginning of a stream of all. A report that arrives twice, here or at another
+	// server, counts once. A core of an earlier version leaves it empty.
+	Metered       []*DeviceUsage `protobuf:"bytes,6,rep,name=metered,proto3" json:"metered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1988,6 +1992,13 @@ func (x *Report) GetCertificate() string {
 		return x.Certificate
 	}
 	return ""
+}
+
+func (x *Report) GetMetered() []*DeviceUsage {
+	if x != nil {
+		return x.Metered
+	}
+	return nil
 }
 
 type DeviceUsage struct {
@@ -2602,13 +2613,14 @@ const file_control_proto_rawDesc = "" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKIND_CONFIG\x10\x01\x12\x14\n" +
 	"\x10KIND_REVOCATIONS\x10\x02\x12\x10\n" +
-	"\fKIND_DEVICES\x10\x03\"\xb7\x01\n" +
+	"\fKIND_DEVICES\x10\x03\"\xea\x01\n" +
 	"\x06Report\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x18\n" +
 	"\astreams\x18\x02 \x01(\x03R\astreams\x12-\n" +
 	"\x05usage\x18\x03 \x03(\v2\x17.meshctl.v1.DeviceUsageR\x05usage\x12,\n" +
 	"\x05dials\x18\x04 \x03(\v2\x16.meshctl.v1.DialResultR\x05dials\x12 \n" +
-	"\vcertificate\x18\x05 \x01(\tR\vcertificate\"k\n" +
+	"\vcertificate\x18\x05 \x01(\tR\vcertificate\x121\n" +
+	"\ametered\x18\x06 \x03(\v2\x17.meshctl.v1.DeviceUsageR\ametered\"k\n" +
 	"\vDeviceUsage\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x0e\n" +
 	"\x02up\x18\x02 \x01(\x03R\x02up\x12\x12\n" +
@@ -2727,17 +2739,18 @@ var file_control_proto_depIdxs = []int32{
 	0,  // 29: meshctl.v1.Ack.kind:type_name -> meshctl.v1.Ack.Kind
 	23, // 30: meshctl.v1.Report.usage:type_name -> meshctl.v1.DeviceUsage
 	24, // 31: meshctl.v1.Report.dials:type_name -> meshctl.v1.DialResult
-	1,  // 32: meshctl.v1.Enrollment.Enroll:input_type -> meshctl.v1.EnrollRequest
-	3,  // 33: meshctl.v1.Renewal.Renew:input_type -> meshctl.v1.RenewRequest
-	5,  // 34: meshctl.v1.NodeControl.Connect:input_type -> meshctl.v1.NodeMessage
-	2,  // 35: meshctl.v1.Enrollment.Enroll:output_type -> meshctl.v1.EnrollResponse
-	4,  // 36: meshctl.v1.Renewal.Renew:output_type -> meshctl.v1.RenewResponse
-	6,  // 37: meshctl.v1.NodeControl.Connect:output_type -> meshctl.v1.MgmtMessage
-	35, // [35:38] is the sub-list for method output_type
-	32, // [32:35] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	23, // 32: meshctl.v1.Report.metered:type_name -> meshctl.v1.DeviceUsage
+	1,  // 33: meshctl.v1.Enrollment.Enroll:input_type -> meshctl.v1.EnrollRequest
+	3,  // 34: meshctl.v1.Renewal.Renew:input_type -> meshctl.v1.RenewRequest
+	5,  // 35: meshctl.v1.NodeControl.Connect:input_type -> meshctl.v1.NodeMessage
+	2,  // 36: meshctl.v1.Enrollment.Enroll:output_type -> meshctl.v1.EnrollResponse
+	4,  // 37: meshctl.v1.Renewal.Renew:output_type -> meshctl.v1.RenewResponse
+	6,  // 38: meshctl.v1.NodeControl.Connect:output_type -> meshctl.v1.MgmtMessage
+	36, // [36:39] is the sub-list for method output_type
+	33, // [33:36] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
