@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -105,9 +106,7 @@ func TestProof(t *testing.T) {
 	}
 
 	damaged := backup.Files{}
-	for path, data := range w.tree {
-		damaged[path] = data
-	}
+	maps.Copy(damaged, w.tree)
 	var victim string
 	for path := range damaged {
 		if strings.HasPrefix(path, "members/") && strings.HasSuffix(path, ".age") {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -164,9 +165,7 @@ func (w *world) round(s *server, o *chores.BackupOrder) (bool, error) {
 		}
 	}
 	next := backup.Files{}
-	for path, data := range w.tree {
-		next[path] = data
-	}
+	maps.Copy(next, w.tree)
 	d, err := s.Draft(w.t.Context(), base, func(f backup.File) error { next.Apply(f); return nil })
 	if err != nil {
 		return false, err
