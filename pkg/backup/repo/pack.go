@@ -26,16 +26,18 @@ func (r *Repo) writePack(ctx context.Context, w io.Writer, parcels []parcel) err
 	copy(head[:], "PACK")
 	binary.BigEndian.PutUint32(head[4:], 2)
 	binary.BigEndian.PutUint32(head[8:], uint32(len(parcels)))
-	if _, err := p.w.Write(head[:]); err != nil {
+	if _, err := p.Write(head[:]); err != nil {
 		return fmt.Errorf("repo: pack: %w", err)
 	}
 	for _, o := range parcels {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		at := p.n
 		if err := r.packOne(p, o); err != nil {
 			return fmt.Errorf("repo: pack: %w", err)
 		}
+		p.at[o.hash] = at
 	}
 	if _, err := w.Write(sum.Sum(nil)); err != nil {
 		return fmt.Errorf("repo: pack: %w", err)
@@ -61,18 +63,47 @@ func (r *Repo) packOne(p *packWriter, o parcel) error {
 	if len(base) < tooSmall {
 		return p.entry(o.kind, nil, data)
 	}
-	if delta := packfile.DiffDelta(base, data); len(delta) < len(data)/2 {
-		return p.entry(plumbing.REFDeltaObject, o.base[:], delta)
+	delta := packfile.DiffDelta(base, data)
+	if len(delta) >= len(data)/2 {
+		return p.entry(o.kind, nil, data)
 	}
-	return p.entry(o.kind, nil, data)
+	if at, ok := p.at[o.base]; ok {
+		return p.entry(plumbing.OFSDeltaObject, distance(p.n-at), delta)
+	}
+	return p.entry(plumbing.REFDeltaObject, o.base[:], delta)
 }
 
+// distance is how far back a base is, as packs write it.
+func distance(n int64) []byte {
+	out := []byte{byte(n & 0x7f)}
+	for n >>= 7; n > 0; n >>= 7 {
+		n--
+		out = append([]byte{byte(n&0x7f) | 0x80}, out...)
+	}
+	return out
+}
+
+// packWriter writes the entries of a pack and knows where each is: a base in
+// the same pack is told by its distance, since go-git does not find one by name
+// that is told as a change itself.
 type packWriter struct {
-	w io.Writer
-	z *zlib.Writer
+	w  io.Writer
+	z  *zlib.Writer
+	n  int64 // bytes written
+	at map[plumbing.Hash]int64
 }
 
-func newPackWriter(w io.Writer) *packWriter { return &packWriter{w: w, z: zlib.NewWriter(w)} }
+func newPackWriter(w io.Writer) *packWriter {
+	p := &packWriter{w: w, at: make(map[plumbing.Hash]int64)}
+	p.z = zlib.NewWriter(p)
+	return p
+}
+
+func (p *packWriter) Write(b []byte) (int, error) {
+	n, err := p.w.Write(b)
+	p.n += int64(n)
+	return n, err
+}
 
 // entry writes kind and size, the base of a change, and the content.
 func (p *packWriter) entry(kind plumbing.ObjectType, base, data []byte) error {
@@ -82,10 +113,10 @@ func (p *packWriter) entry(kind plumbing.ObjectType, base, data []byte) error {
 		head[len(head)-1] |= 0x80
 		head = append(head, byte(size&0x7f))
 	}
-	if _, err := p.w.Write(append(head, base...)); err != nil {
+	if _, err := p.Write(append(head, base...)); err != nil {
 		return err
 	}
-	p.z.Reset(p.w)
+	p.z.Reset(p)
 	if _, err := p.z.Write(data); err != nil {
 		return err
 	}

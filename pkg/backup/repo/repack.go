@@ -1,6 +1,8 @@
 package repo
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -128,6 +131,10 @@ func (r *Repo) looseParcels(ctx context.Context, loose map[plumbing.Hash]bool) (
 		}
 		out = append(out, parcel{hash: h, base: p.base[h], kind: kind})
 	}
+	// Bases come first.
+	slices.SortFunc(out, func(a, b parcel) int {
+		return cmp.Or(cmp.Compare(p.chain[a.hash], p.chain[b.hash]), bytes.Compare(a.hash[:], b.hash[:]))
+	})
 	return out, nil
 }
 
