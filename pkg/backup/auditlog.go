@@ -6,33 +6,45 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
 )
 
 // AuditSource hands out the audit records with ids above after ("": from the
-// first that is kept), oldest first.
+// first that is kept), in the order of ids. after need not be one of a record.
 type AuditSource func(after string) iter.Seq2[Object, error]
 
 // maxSegment bounds what a segment holds in bytes; a record more may follow.
 const maxSegment = 2 << 20
+
+// lateness is how long after a record with a later id one may appear: servers
+// have clocks of their own, and a change takes its time.
+const lateness = 2 * time.Minute
 
 // auditIndex is index/audit.yaml: the segments of the last day there are any of.
 // At the end of a day it goes to audit/<day>/index.yaml, and the next names its
 // digest. So the manifest vouches for every segment there ever was, and no
 // commit writes more than the list of a day.
 type auditIndex struct {
-	Day      string            `json:"day"` // as in 2026-11-30, UTC
-	Before   *auditDay         `json:"before,omitempty"`
-	Segments map[string]string `json:"segments"` // first record to the SHA-256 of the file
-	Through  string            `json:"through"`  // the last record in them
+	Day      string         `json:"day"` // as in 2026-11-30, UTC
+	Before   *auditDay      `json:"before,omitempty"`
+	Segments []auditSegment `json:"segments"` // in the order of writing
+	Through  string         `json:"through"`  // the last record in any
+	// Recent are the records in them of the time before Through in which others
+	// may still appear.
+	Recent []string `json:"recent"`
 }
 
 type auditDay struct {
 	Day   string `json:"day"`
 	Index string `json:"index"` // SHA-256 of its index
+}
+
+type auditSegment struct {
+	First   string `json:"first"` // record, and name of the file
+	Through string `json:"through"`
+	Sum     string `json:"sha256"` // of the file
 }
 
 func (a *auditIndex) encode() ([]byte, error) {
@@ -56,18 +68,30 @@ func parseAuditIndex(data []byte) (*auditIndex, error) {
 	if err := json.Unmarshal(appendObject(nil, v), a); err != nil {
 		return nil, err
 	}
-	switch {
-	case !isDay(a.Day), a.Before != nil && (!isDay(a.Before.Day) || a.Before.Day >= a.Day || !isDigest(a.Before.Index)):
-		return nil, errors.New("want a day, and the one before it with its SHA-256")
-	case len(a.Segments) == 0 || !validID(a.Through):
-		return nil, errors.New("want segments, and the last record")
-	}
-	for id, sum := range a.Segments {
-		if !validID(id) || !isDigest(sum) || id > a.Through {
-			return nil, fmt.Errorf("segment %.40q: want the id of a record and a SHA-256", id)
-		}
+	if err := a.check(); err != nil {
+		return nil, err
 	}
 	return a, nil
+}
+
+func (a *auditIndex) check() error {
+	switch {
+	case !isDay(a.Day), a.Before != nil && (!isDay(a.Before.Day) || a.Before.Day >= a.Day || !isDigest(a.Before.Index)):
+		return errors.New("want a day, and the one before it with its SHA-256")
+	case len(a.Segments) == 0 || !validID(a.Through):
+		return errors.New("want segments, and the last record")
+	}
+	first := make(map[string]bool)
+	for i, s := range a.Segments {
+		if !validID(s.First) || !validID(s.Through) || !isDigest(s.Sum) || s.First > s.Through || s.Through > a.Through || first[s.First] {
+			return fmt.Errorf("segment %d: want the ids of two records and a SHA-256", i+1)
+		}
+		first[s.First] = true
+	}
+	if slices.ContainsFunc(a.Recent, func(id string) bool { return !validID(id) }) {
+		return errors.New("recent: want the ids of records")
+	}
+	return nil
 }
 
 func isDay(s string) bool {
@@ -75,10 +99,33 @@ func isDay(s string) bool {
 	return err == nil && t.Format(time.DateOnly) == s
 }
 
-// last is the id and digest of the newest segment.
-func (a *auditIndex) last() (id, sum string) {
-	id = slices.Max(slices.Collect(maps.Keys(a.Segments)))
-	return id, a.Segments[id]
+// last is the SHA-256 of the newest segment.
+func (a *auditIndex) last() string { return a.Segments[len(a.Segments)-1].Sum }
+
+// after is the id from which on the source may have records that are in no
+// segment.
+func (a *auditIndex) after() string { return earlier(a.Through, lateness) }
+
+// earlier is an id of so long before another, or the other one if it names no
+// time.
+func earlier(id string, d time.Duration) string {
+	t, ok := timeOf(id)
+	if !ok {
+		return id
+	}
+	return fmt.Sprintf("%016x", max(0, t.Add(-d).UnixMicro()))
+}
+
+// add puts a segment into the index.
+func (a *auditIndex) add(records []Object, sum string) {
+	first, through := records[0].ID, records[len(records)-1].ID
+	a.Segments = append(a.Segments, auditSegment{First: first, Through: through, Sum: sum})
+	a.Through = max(a.Through, through)
+	for _, r := range records {
+		a.Recent = append(a.Recent, r.ID)
+	}
+	slices.Sort(a.Recent)
+	a.Recent = slices.DeleteFunc(a.Recent, func(id string) bool { return id <= a.after() })
 }
 
 func segmentPath(day, id string) string { return dirAudit + "/" + day + "/" + id + extClosed }
@@ -154,13 +201,19 @@ func recordID(data []byte) (string, error) {
 	return id, nil
 }
 
-// dayOf is the day that a record's id names (16 hexadecimal digits of
-// microseconds), or the fallback.
-func dayOf(id, fallback string) string {
-	if len(id) >= 16 {
-		if us, err := strconv.ParseInt(id[:16], 16, 64); err == nil && us < 1<<56 {
-			return time.UnixMicro(us).UTC().Format(time.DateOnly)
-		}
+// timeOf is the time in a record's id: 16 hexadecimal digits of microseconds.
+func timeOf(id string) (time.Time, bool) {
+	if len(id) < 16 {
+		return time.Time{}, false
 	}
-	return fallback
+	us, err := strconv.ParseInt(id[:16], 16, 64)
+	return time.UnixMicro(us).UTC(), err == nil && us >= 0 && us < 1<<56
+}
+
+// dayOf is the day that a record's id names, or else the one of now.
+func dayOf(id string, now time.Time) string {
+	if t, ok := timeOf(id); ok {
+		now = t
+	}
+	return now.Format(time.DateOnly)
 }

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -15,21 +16,22 @@ func (d *draft) auditLog(source AuditSource) error {
 		return nil
 	}
 	l := &auditLog{d: d, index: d.base.audit, as: d.base.auditAs, named: d.base.m.Audit.Through}
-	after := l.named
+	from := l.named
 	if !d.to.empty() {
-		after = ""
+		from = ""
 		if l.index != nil {
-			after = l.index.Through
+			from, l.through = l.index.after(), l.index.Through
 		}
 	}
-	for o, err := range source(after) {
+	last := from
+	for o, err := range source(from) {
 		if err != nil {
 			return fmt.Errorf("backup: draft audit: %w", err)
 		}
-		if o.ID <= after || !validID(o.ID) || len(o.JSON) > MaxObject {
-			return fmt.Errorf("backup: draft audit: record %q: want one that comes after %s: %w", mesh.Quotable(o.ID), after, mesh.ErrInvalid)
+		if o.ID <= last || !validID(o.ID) || len(o.JSON) > MaxObject {
+			return fmt.Errorf("backup: draft audit: record %q: want one that comes after %s: %w", mesh.Quotable(o.ID), last, mesh.ErrInvalid)
 		}
-		after = o.ID
+		last = o.ID
 		if err := l.add(o); err != nil {
 			return err
 		}
@@ -43,6 +45,7 @@ type auditLog struct {
 	index   *auditIndex
 	as      []byte // the index as it was last written
 	named   string // records up to this one were named before
+	through string // the last record that was in the base
 	pending []Object
 	day     string // of pending
 	size    int
@@ -50,15 +53,18 @@ type auditLog struct {
 }
 
 func (l *auditLog) add(o Object) error {
-	if o.ID > l.named {
-		l.named = o.ID
+	if l.index != nil && slices.Contains(l.index.Recent, o.ID) {
+		return nil
+	}
+	if o.ID > l.named || o.ID <= l.through {
 		l.d.sum.record(o.JSON)
-		l.d.m.Audit.Through, l.d.named = o.ID, true
+		l.named, l.d.named = max(l.named, o.ID), true
+		l.d.m.Audit.Through = l.named
 	}
 	if l.d.to.empty() {
 		return nil
 	}
-	day := dayOf(o.ID, l.d.s.Time.Format("2006-01-02"))
+	day := dayOf(o.ID, l.d.s.Time)
 	if l.index != nil {
 		day = max(day, l.index.Day) // days do not go back
 	}
@@ -78,7 +84,7 @@ func (l *auditLog) flush() error {
 	var s segment
 	s.records = l.pending
 	if l.index != nil {
-		_, s.Before = l.index.last()
+		s.Before = l.index.last()
 	}
 	if err := l.turn(); err != nil {
 		return err
@@ -91,10 +97,10 @@ func (l *auditLog) flush() error {
 	if err != nil {
 		return fmt.Errorf("backup: draft audit: %w", err)
 	}
-	first, last := l.pending[0].ID, l.pending[len(l.pending)-1].ID
-	l.index.Segments[first], l.index.Through = digest(sealed), last
+	path := segmentPath(l.index.Day, l.pending[0].ID)
+	l.index.add(l.pending, digest(sealed))
 	l.pending, l.size, l.fresh = nil, 0, true
-	return l.d.put(segmentPath(l.index.Day, first), sealed)
+	return l.d.put(path, sealed)
 }
 
 // turn begins the index of the day of what is pending.
@@ -102,8 +108,9 @@ func (l *auditLog) turn() error {
 	if l.index != nil && l.index.Day == l.day {
 		return nil
 	}
-	next := &auditIndex{Day: l.day, Segments: make(map[string]string)}
+	next := &auditIndex{Day: l.day}
 	if l.index != nil {
+		next.Through, next.Recent = l.index.Through, slices.Clone(l.index.Recent)
 		data, err := l.encoded()
 		if err != nil {
 			return err

@@ -281,3 +281,63 @@ func TestBothKindsOfKeySign(t *testing.T) {
 	w.draft(tree)
 	sameState(t, w.state, w.read(tree))
 }
+
+// TestARecordThatAppearsLate: the clock of another server, or a slow change, puts
+// a record before one that is in the backup already.
+func TestARecordThatAppearsLate(t *testing.T) {
+	w, tree := newWorld(t), make(backup.Files)
+	w.did(w.now, "device.create", "device/a")
+	w.did(w.now.Add(time.Minute), "device.create", "device/b")
+	w.draft(tree)
+	w.did(w.now.Add(30*time.Second), "device.late", "device/c")
+	slices.SortFunc(w.audit, func(a, b backup.Object) int { return strings.Compare(a.ID, b.ID) })
+	if sum, _ := w.draft(tree); !sum.Changed || len(sum.Acts) != 1 || sum.Acts[0].Action != "device.late" {
+		t.Errorf("got %+v", sum)
+	}
+	sameAudit(t, w.audit, w.read(tree).Audit)
+	if sum, _ := w.draft(tree); sum.Changed {
+		t.Errorf("drafted again: %+v", sum)
+	}
+	// Over midnight too, and however many there are.
+	for i := range 300 {
+		w.did(w.now.Add(16*time.Hour+time.Duration(i-150)*time.Second), "device.create", "device/d")
+	}
+	w.draft(tree)
+	w.did(w.now.Add(16*time.Hour+100*time.Second+time.Microsecond), "device.late", "device/c")
+	slices.SortFunc(w.audit, func(a, b backup.Object) int { return strings.Compare(a.ID, b.ID) })
+	w.draft(tree)
+	out := w.read(tree)
+	sameAudit(t, w.audit, out.Audit)
+	opts := w.opts()
+	opts.AuditAfter = w.audit[200].ID
+	out, err := backup.Read(t.Context(), tree, []backup.Identity{w.alice}, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameAudit(t, w.audit[201:], out.Audit)
+}
+
+// TestManyRecordsAreManySegments, each of bounded size.
+func TestManyRecordsAreManySegments(t *testing.T) {
+	w, tree := newWorld(t), make(backup.Files)
+	for i := range 60 {
+		o := w.did(w.now.Add(time.Duration(i)*time.Second), "device.create", "device/"+strings.Repeat("a", 100_000))
+		if len(o.JSON) < 100_000 {
+			t.Fatal("too short a record")
+		}
+	}
+	w.draft(tree)
+	n := 0
+	for path := range tree {
+		if strings.HasPrefix(path, "audit/") {
+			n++
+			if len(tree[path]) > backup.MaxSegment+200_000 {
+				t.Errorf("%s has %d bytes", path, len(tree[path]))
+			}
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d segments", n)
+	}
+	sameAudit(t, w.audit, w.read(tree).Audit)
+}

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,15 +26,15 @@ func (r *reader) auditFile(path string, data []byte) {
 // one before it. It checks every segment, and reads those that are wanted.
 func (r *reader) auditChain(ctx context.Context) error {
 	expected := make(map[string]bool)
-	var runs []auditRun // newest first
+	var days []*auditIndex // newest first
 	whole := r.m.Audit.Index == "" || r.base.audit != nil
 	for a := r.base.audit; a != nil; {
-		for _, id := range slices.Sorted(maps.Keys(a.Segments)) {
-			path := segmentPath(a.Day, id)
+		for _, s := range a.Segments {
+			path := segmentPath(a.Day, s.First)
 			expected[path] = true
-			r.expect(path, a.Segments[id])
+			r.expect(path, s.Sum)
 		}
-		runs = append(runs, auditRun{a.Day, a.Segments, a.Through})
+		days = append(days, a)
 		if a.Before == nil {
 			break
 		}
@@ -57,15 +58,12 @@ func (r *reader) auditChain(ctx context.Context) error {
 	if !whole || !r.opts.Audit || r.opts.Public || !r.m.Secrets {
 		return nil
 	}
-	slices.Reverse(runs)
-	return r.readAudit(ctx, runs)
-}
-
-// auditRun is the segments of a day.
-type auditRun struct {
-	day      string
-	segments map[string]string
-	through  string
+	slices.Reverse(days)
+	if err := r.readAudit(ctx, days); err != nil {
+		return err
+	}
+	slices.SortFunc(r.state.Audit, func(a, b Object) int { return cmp.Compare(a.ID, b.ID) })
+	return nil
 }
 
 // expect checks that a file of the audit log is there and is the right one.
@@ -83,30 +81,25 @@ func (r *reader) expect(path, sum string) bool {
 
 // readAudit decrypts the segments that hold records above AuditAfter. Segments
 // of the time before a recipient was one stay closed to it, and are counted.
-func (r *reader) readAudit(ctx context.Context, runs []auditRun) error {
+func (r *reader) readAudit(ctx context.Context, days []*auditIndex) error {
 	before := ""
-	for _, run := range runs {
-		ids := slices.Sorted(maps.Keys(run.segments))
-		for i, id := range ids {
-			last := run.through
-			if i+1 < len(ids) {
-				last = ids[i+1] // above all records of this one
-			}
-			if last > r.opts.AuditAfter {
-				if err := r.segment(ctx, run.day, id, run.segments[id], before); err != nil {
+	for _, day := range days {
+		for _, s := range day.Segments {
+			if s.Through > r.opts.AuditAfter {
+				if err := r.segment(ctx, day.Day, s, before); err != nil {
 					return err
 				}
 			}
-			before = run.segments[id]
+			before = s.Sum
 		}
 	}
 	return nil
 }
 
-func (r *reader) segment(ctx context.Context, day, id, sum, before string) error {
-	path := segmentPath(day, id)
+func (r *reader) segment(ctx context.Context, day string, of auditSegment, before string) error {
+	path := segmentPath(day, of.First)
 	data, err := r.tree.File(ctx, path)
-	if errors.Is(err, mesh.ErrNotFound) || err == nil && digest(data) != sum {
+	if errors.Is(err, mesh.ErrNotFound) || err == nil && digest(data) != of.Sum {
 		return nil // a fault says so
 	}
 	if err != nil {
@@ -125,7 +118,7 @@ func (r *reader) segment(ctx context.Context, day, id, sum, before string) error
 	switch {
 	case err != nil:
 		r.faults.add(path, "what is in it cannot be read")
-	case s.Before != before || s.records[0].ID != id:
+	case s.Before != before || s.records[0].ID != of.First || s.records[len(s.records)-1].ID != of.Through:
 		r.faults.add(path, "does not follow the one before it")
 	default:
 		for _, o := range s.records {
