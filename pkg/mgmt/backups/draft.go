@@ -46,7 +46,7 @@ func (s *Service) Draft(ctx context.Context, base chores.BackupBase, put func(ba
 	if !sum.Changed {
 		return nil, nil
 	}
-	return &chores.BackupDraft{Message: sum.Message(), Revision: sum.Revision, Time: sum.Time}, nil
+	return &chores.BackupDraft{Message: sum.Message(), Revision: sum.Revision, Time: sum.Time, Full: sum.Full}, nil
 }
 
 // draft is what is to be backed up.
