@@ -17,10 +17,12 @@ import (
 // child is a client where the child process is.
 func (r *running) child(t *testing.T) *grpc.ClientConn {
 	t.Helper()
-	ours, theirs := net.Pipe()
-	r.admitAux(ours)
 	cc, err := grpc.NewClient("passthrough:///server", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
-		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return theirs, nil }))
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			r.admitAux(ours) // not before it is used: the server waits a while only
+			return theirs, nil
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
