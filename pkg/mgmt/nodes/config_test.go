@@ -21,6 +21,11 @@ func TestEntryConfiguration(t *testing.T) {
 		t.Errorf("configuration %v", first)
 	}
 	l.ack(controlpb.Ack_KIND_CONFIG, first.GetRevision(), "")
+	eventually(t, "there is a node to try the next one on", func() bool {
+		_, known := n.svc.view.entries.Get(mesh.EntryID(f.id.ID))
+		st, _ := n.svc.view.status.Get(f.id.Node())
+		return known && st.Connected && st.ConfigRev == first.GetRevision()
+	})
 
 	second := mesh.Cell{ID: mesh.NewCellID(), Name: "b", Suffix: "b.example.net", State: mesh.CellActive}
 	n.change(func(tx *store.Tx) error { return store.Create(tx, n.store.Cells, second.ID, second) })
