@@ -100,10 +100,20 @@ func (x *trio) start(i int, change ...func(*Server)) *member {
 	}
 	go func() {
 		defer close(m.done)
-		m.err = m.Run(ctx, func() {})
+		m.run(ctx)
 	}()
 	x.servs[fmt.Sprint(x.confs[i].Name, i)] = m
 	return m
+}
+
+// run is what a service manager does: it starts the server anew when the others
+// did not answer in time for it to serve.
+func (m *member) run(ctx context.Context) {
+	served := false
+	for again := true; again; {
+		m.err = m.Run(ctx, func() { served = true })
+		again = ctx.Err() == nil && !served && mesh.Kind(m.err) == mesh.ErrUnavailable
+	}
 }
 
 // stop ends the run and waits for it.
