@@ -14,9 +14,39 @@ import (
 
 // backupDiff is what changed between two backups.
 type backupDiff struct {
-	From  string              `json:"from"` // commit; "" is before the first
-	To    string              `json:"to"`
-	Items []backup.Difference `json:"items"`
+	From  string         `json:"from"` // commit; "" is before the first
+	To    string         `json:"to"`
+	Items []objectChange `json:"items"`
+}
+
+// objectChange is backup.Difference with stable names.
+type objectChange struct {
+	Folder  string         `json:"folder"`
+	ID      string         `json:"id,omitzero"`
+	Kind    string         `json:"kind"`
+	Name    string         `json:"name,omitzero"`
+	What    backup.Event   `json:"what"`
+	Members []memberChange `json:"members"`
+}
+
+// memberChange is one member before and after; of a secret neither is said.
+type memberChange struct {
+	Member string `json:"member"`
+	Before string `json:"before,omitzero"`
+	After  string `json:"after,omitzero"`
+	Secret bool   `json:"secret,omitzero"`
+}
+
+func changesOf(all []backup.Difference) []objectChange {
+	out := []objectChange{}
+	for _, d := range all {
+		c := objectChange{Folder: d.Folder, ID: d.ID, Kind: d.Kind, Name: d.Name, What: d.What, Members: []memberChange{}}
+		for _, m := range d.Members {
+			c.Members = append(c.Members, memberChange(m))
+		}
+		out = append(out, c)
+	}
+	return out
 }
 
 func newBackupDiff(a *adminCLI) *cobra.Command {
@@ -94,11 +124,7 @@ func (h *backupHistory) compare(ctx context.Context, s *adminSession, args []str
 	if err != nil {
 		return backupDiff{}, err
 	}
-	d := backupDiff{From: string(old), To: string(now), Items: backup.Diff(before, after)}
-	if d.Items == nil {
-		d.Items = []backup.Difference{}
-	}
-	return d, nil
+	return backupDiff{From: string(old), To: string(now), Items: changesOf(backup.Diff(before, after))}, nil
 }
 
 // pair are the commits to compare; the first is "" before the first backup.
@@ -118,7 +144,7 @@ func (h *backupHistory) pair(ctx context.Context, s *adminSession, args []string
 	return old, now, err
 }
 
-func printDifference(w io.Writer, d backup.Difference) error {
+func printDifference(w io.Writer, d objectChange) error {
 	line := fmt.Sprintf("%s/%s %s", d.Kind, d.ID, d.What)
 	if d.ID == "" {
 		line = fmt.Sprintf("%s %s", d.Kind, d.What)
@@ -130,14 +156,14 @@ func printDifference(w io.Writer, d backup.Difference) error {
 		return err
 	}
 	for _, m := range d.Members {
-		if _, err := fmt.Fprintln(w, "   ", clean(memberChange(d.What, m))); err != nil {
+		if _, err := fmt.Fprintln(w, "   ", clean(changeLine(d.What, m))); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func memberChange(what backup.Event, m backup.MemberChange) string {
+func changeLine(what backup.Event, m memberChange) string {
 	switch {
 	case m.Secret:
 		return m.Member + ": a secret, " + string(what)

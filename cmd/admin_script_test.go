@@ -34,12 +34,13 @@ func TestAdminScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Files:         scripts,
 		UpdateScripts: updateScripts(),
-		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "keep": keep, "until": until},
+		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "keep": keep, "until": until, "backup": writeBackup},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
 			env.Setenv("SOCKET", server.Socket)
 			env.Setenv("SERVER", server.Mesh)
+			env.Values["scribe"] = &scribe{}
 			return nil
 		},
 	})
