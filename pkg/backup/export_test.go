@@ -1,5 +1,7 @@
 package backup
 
+import "strings"
+
 // What tests outside the package look at.
 var (
 	ToYAML         = toYAML
@@ -57,3 +59,9 @@ func EncodeJSON(v any) []byte { return appendJSON(nil, v) }
 
 // MaxSegment bounds a segment.
 const MaxSegment = maxSegment
+
+// Named are the members of a folder that have a place.
+func Named(folder string) []string {
+	f := folders[folder]
+	return append(strings.Fields(f.public), strings.Fields(f.personal)...)
+}

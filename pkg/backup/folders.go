@@ -77,8 +77,10 @@ var folders = map[string]members{
 	"rollouts": {
 		kind:   "rollout",
 		public: "group running.revision trial.revision parked.revision canary since tried",
-		personal: "reason running.suffixes running.staleIfError running.cell running.cellSuffix " +
-			"running.cellCertificate running.meshAddresses",
+		personal: "reason " +
+			"running.suffixes running.staleIfError running.cell running.cellSuffix running.cellCertificate running.meshAddresses " +
+			"trial.suffixes trial.staleIfError trial.cell trial.cellSuffix trial.cellCertificate trial.meshAddresses " +
+			"parked.suffixes parked.staleIfError parked.cell parked.cellSuffix parked.cellCertificate parked.meshAddresses",
 	},
 	"servers": {
 		kind:     "server",
