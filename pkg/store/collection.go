@@ -162,8 +162,12 @@ type entry struct {
 // list reads a prefix in pages, all at revision at, or at 0 the newest, which it
 // returns.
 func (s *Store) list(ctx context.Context, prefix string, at Rev) ([]entry, Rev, error) {
+	return s.listRange(ctx, prefix, clientv3.GetPrefixRangeEnd(prefix), at)
+}
+
+// listRange is list from one key to before another.
+func (s *Store) listRange(ctx context.Context, from, to string, at Rev) ([]entry, Rev, error) {
 	var out []entry
-	from, to := prefix, clientv3.GetPrefixRangeEnd(prefix)
 	for {
 		opts := []clientv3.OpOption{clientv3.WithRange(to), clientv3.WithLimit(pageSize)}
 		if at != 0 {

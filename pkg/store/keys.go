@@ -28,6 +28,9 @@ import (
 //	├── backupstate/state            how they go
 //	├── routes/<server name>         derived: what an entry learns of a name
 //	├── targets/<core id>            derived: what an entry learns of a core
+//	├── hours/<hour>.<core id>.<meter>.<part>  what a core had counted, trimmed by age
+//	├── totals/<shard>               what devices have moved
+//	├── progress/traffic             up to which hour that is in totals
 //	├── rollouts/<group>             how a configuration reaches a group of nodes
 //	├── status/<role>/<id>           last known of a node, apart from its specification
 //	├── alive/<role>/<id>            under the lease of the server that holds the stream
@@ -62,6 +65,9 @@ const (
 	folderBackupState = "backupstate"
 	folderRoutes      = "routes"
 	folderTargets     = "targets"
+	folderHours       = "hours"
+	folderProgress    = "progress"
+	folderTotals      = "totals"
 	folderRollouts    = "rollouts"
 	folderStatus      = "status"
 	folderAlive       = "alive"

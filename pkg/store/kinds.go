@@ -84,6 +84,12 @@ func (s *Store) nameless() {
 	s.Rollouts = &Collection[string, mesh.Rollout]{s: s,
 		kind: kind{folder: folderRollouts, name: "rollout"},
 		id:   func(r mesh.Rollout) string { return r.Group }}
+	s.Hours = &Collection[string, mesh.MeterHour]{s: s,
+		kind: kind{folder: folderHours, name: "hour"}}
+	s.Totals = &Collection[string, mesh.TrafficTotals]{s: s,
+		kind: kind{folder: folderTotals, name: "totals"}}
+	s.Progress = &Collection[string, mesh.TrafficProgress]{s: s,
+		kind: kind{folder: folderProgress, name: "progress"}}
 	s.Status = &Collection[string, mesh.NodeStatus]{s: s,
 		kind: kind{folder: folderStatus, name: "status"},
 		id:   func(n mesh.NodeStatus) string { return n.Node }}

@@ -29,18 +29,20 @@ type Raw struct {
 //	deletions once importing
 //	                       the store's own; a certificate request that was used
 //	                       once does not outlive the servers that saw it
-//	events hours           age, and are trimmed
+//	events hours progress  age, and are trimmed; what is in no total yet, cores
+//	                       tell again
 //
 // audit is not among them because it is read by itself, from a record on; Import
 // takes it.
 var exported = [...]string{
 	folderConfig, folderCA, folderServers, folderAdmins, folderBackup, folderMembers, folderCells, folderCores, folderEntries,
 	folderDevices, folderTokens, folderCerts, folderRevocations, folderRollouts,
+	folderTotals,
 }
 
 // marksChange says whether a change in the folder is one of what backups hold.
 func marksChange(folder string) bool {
-	return folder == folderAudit || slices.Contains(exported[:], folder)
+	return folder == folderAudit || folder != folderTotals && slices.Contains(exported[:], folder)
 }
 
 // portable is a collection without its types.
@@ -55,7 +57,7 @@ func (s *Store) portables() map[string]portable {
 		folderConfig: s.Config, folderCA: s.CA, folderServers: s.Servers, folderAdmins: s.Admins, folderBackup: s.Backup,
 		folderMembers: s.Members, folderCells: s.Cells, folderCores: s.Cores, folderEntries: s.Entries,
 		folderDevices: s.Devices, folderTokens: s.Tokens, folderCerts: s.Certs, folderRevocations: s.Revocations,
-		folderRollouts: s.Rollouts, folderAudit: s.Audit,
+		folderRollouts: s.Rollouts, folderTotals: s.Totals, folderAudit: s.Audit,
 	}
 }
 

@@ -21,7 +21,8 @@ func kindsOf() map[string]any {
 		"members": mesh.Member{}, "devices": mesh.Device{}, "cells": mesh.Cell{}, "cores": mesh.Core{}, "entries": mesh.Entry{},
 		"tokens": mesh.Token{}, "certs": mesh.CertRecord{}, "revocations": mesh.SignedRevocation{}, "admins": mesh.Administrator{},
 		"servers": mesh.Server{}, "config": mesh.Config{}, "ca": store.Blob{}, "backup": mesh.BackupSettings{}, "rollouts": mesh.Rollout{},
-		"audit": mesh.AuditRecord{},
+		"totals": mesh.TrafficTotals{},
+		"audit":  mesh.AuditRecord{},
 	}
 }
 

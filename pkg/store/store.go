@@ -61,9 +61,12 @@ type Store struct {
 	Certs       *Collection[string, mesh.CertRecord] // by serial
 	Routes      *Collection[mesh.ServerName, mesh.Route]
 	Targets     *Collection[string, mesh.Target]
-	Status      *Collection[string, mesh.NodeStatus]  // by role/id
-	Rollouts    *Collection[string, mesh.Rollout]     // by group
-	BackupState *Collection[string, mesh.BackupState] // one object, BackupStateKey
+	Status      *Collection[string, mesh.NodeStatus]      // by role/id
+	Hours       *Collection[string, mesh.MeterHour]       // by MeterID
+	Totals      *Collection[string, mesh.TrafficTotals]   // by shard
+	Progress    *Collection[string, mesh.TrafficProgress] // one object, TrafficKey
+	Rollouts    *Collection[string, mesh.Rollout]         // by group
+	BackupState *Collection[string, mesh.BackupState]     // one object, BackupStateKey
 
 	// Written by transactions themselves; read only.
 	Events *Collection[string, mesh.Event]
