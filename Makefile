@@ -13,7 +13,7 @@ HAVECC := $(shell command -v $(CC) 2>/dev/null || command -v gcc 2>/dev/null)
 TOOL   := go tool -modfile=tools.mod
 FUZZTIME ?= 20s
 
-.PHONY: help build demo test nightly e2e-faults lint fix fuzz bench docs licenses generate vuln clean
+.PHONY: help build demo test nightly e2e-faults e2e-restore lint fix fuzz bench docs licenses generate vuln clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,11 +42,15 @@ nightly: ## the long tests: ten minutes of history and of renewals, 20 failovers
 	MESHCTL_LINEAR=10m MESHCTL_FAILOVERS=20 go test -count=1 -timeout 40m -v ./internal/linear
 	MESHCTL_RENEWAL=12m go test -count=1 -timeout 20m -v -run TestRenewalUnderLoad ./internal/e2e
 	$(MAKE) fuzz FUZZTIME=2m
+	$(MAKE) e2e-restore
 	$(MAKE) e2e-faults
 
 # Needs root, iproute2 and nftables, and says which of them is missing.
 e2e-faults: ## break a mesh in network namespaces, and write what was measured to docs/reliability.md
 	MESHCTL_FAULTS_TABLE=$(CURDIR)/docs/reliability.md go test -tags=faults,$(TAGS) -count=1 -timeout 30m -v ./internal/faults
+
+e2e-restore: ## burn a mesh of 10,000 devices and 200 cores, and bring it back from its backup
+	MESHCTL_RESTORE=big go test -count=1 -timeout 30m -v -run TestAMeshBurnsAndComesBack ./internal/e2e
 
 lint: ## gofmt, vet, go fix, staticcheck, tidy modules, current documents and licences
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: gofmt these files, or: make fix'; exit 1; }

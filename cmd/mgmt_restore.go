@@ -22,6 +22,7 @@ type restoreFlags struct {
 	trustUnsigned bool
 	yes           bool
 	epoch         int64
+	collect       time.Duration
 }
 
 // flags have names of their own where the server has a flag of that name.
@@ -41,6 +42,7 @@ func (f *restoreFlags) flags(c *cobra.Command) {
 	fs.StringArrayVar(&b.hostKeys, "host-key", nil, "key of the host, a line of known_hosts; may be repeated")
 	fs.BoolVar(&f.trustUnsigned, "trust-unsigned", false, "believe a backup whatever its signature; audited")
 	fs.Int64Var(&f.epoch, "epoch", 0, "the latest epoch that nodes have seen, when it is later than the repository says")
+	fs.DurationVar(&f.collect, "collect", mesh.DefaultCollect, "how long the restored mesh waits for the revocations that its nodes keep before it serves, if not all have come by then")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	c.MarkFlagsMutuallyExclusive("ssh-key", "agent", "git-token-file")
 	c.MarkFlagsMutuallyExclusive("known-hosts", "host-key")
@@ -98,11 +100,14 @@ func runRestore(c *cobra.Command, cfg *mgmtConfig, f restoreFlags) (err error) {
 	if mesh.CheckBackupName(f.source.url) == nil {
 		return usagef("--from %q: want an absolute path or a URL", mesh.Quotable(f.source.url)).hint("the recovery kit has those of the remotes")
 	}
+	if f.collect <= 0 {
+		return usagef("--collect %v: want more than 0", f.collect)
+	}
 	f.source.passphrase = len(f.source.identities) == 0
 	got := &fetchedBackup{s: &adminSession{cmd: c, now: begun}}
 	defer func() { err = errors.Join(err, got.close()) }()
 	r := &mgmt.Restoration{
-		Config: cfg.Config, Root: root, Seen: f.epoch, Progress: progress(c.ErrOrStderr()),
+		Config: cfg.Config, Root: root, Seen: f.epoch, Collect: mesh.Duration(f.collect), Progress: progress(c.ErrOrStderr()),
 		Passphrase: func(ctx context.Context) (mesh.Secret, error) { return rootPassphrase(ctx, cfg.PassphraseFile) },
 	}
 	r.Read = func(ctx context.Context) (*backup.State, error) {
@@ -120,7 +125,7 @@ func runRestore(c *cobra.Command, cfg *mgmtConfig, f restoreFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	return printRestored(c.OutOrStdout(), cfg, made, time.Since(begun))
+	return printRestored(c.OutOrStdout(), cfg, made, f.collect, time.Since(begun))
 }
 
 // fetchedBackup is a repository that was fetched, and the commit to restore.

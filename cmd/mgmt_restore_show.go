@@ -75,15 +75,15 @@ func (b *fetchedBackup) newerText(now time.Time) string {
 }
 
 // printRestored says what remains to be done.
-func printRestored(w io.Writer, cfg *mgmtConfig, made mesh.Identity, took time.Duration) error {
+func printRestored(w io.Writer, cfg *mgmtConfig, made mesh.Identity, collect, took time.Duration) error {
 	_, err := fmt.Fprintf(w, `restored in %v: %s is a management server of %s now
 1. start it: meshctl mgmt serve, with the same flags (systemctl start meshctl-mgmt)
-   It first waits for what nodes know of revocations, up to two minutes; see meshctl mgmt status.
+   It serves nobody before all cores and entries have told whom they refuse, or %v are over.
 2. let nodes find it: its addresses are %s
 3. grow to three at once: meshctl admin mgmt add NAME, for each new server
 4. look: meshctl admin status, meshctl admin core list, meshctl admin backup status
 5. what is not in a backup: unused join tokens (all cancelled), full copies, files of the servers
    such as mgmt.yaml, ping URL and certificates of load balancers
-`, took.Round(100*time.Millisecond), made.ID, made.Mesh, strings.Join(cfg.Advertised(), ", "))
+`, took.Round(100*time.Millisecond), made.ID, made.Mesh, collect, strings.Join(cfg.Advertised(), ", "))
 	return err
 }

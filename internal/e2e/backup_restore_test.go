@@ -35,7 +35,7 @@ type backedUp struct {
 // admin runs an administrator's command against a server.
 func (b *backedUp) admin(t *testing.T, args ...string) outcome {
 	t.Helper()
-	o := command{args: append(append([]string{"admin"}, args...), "--socket", b.SocketPath())}.run(t)
+	o := command{args: append(append([]string{"admin"}, args...), "--socket", b.SocketPath())}.runWithin(t, long)
 	return o.want(t, exitOK)
 }
 
@@ -139,7 +139,7 @@ func (b *backedUp) restore(t *testing.T, r gitRemote, more ...string) outcome {
 	}
 	writePrivate(t, config, string(text))
 	args := append([]string{"mgmt", "restore", "--config", config, "--from", r.url, "--identity", b.identity, "--root", b.root, "--yes"}, r.restore...)
-	return command{args: append(args, more...), env: os.Environ()}.run(t)
+	return command{args: append(args, more...), env: os.Environ()}.runWithin(t, long)
 }
 
 // grow lets the other servers in again.
@@ -203,6 +203,7 @@ func TestAMeshBurnsAndComesBack(t *testing.T) {
 	entry := b.EntryAddresses[0]
 	open := seen.mustConnect(t, entry, echo)
 	b.admin(t, "token", "create", "--role", "entry", "--name", "never-came")
+	more := b.populate(t)
 	before := b.saved(t)
 	for _, r := range remotes[1:] {
 		if was, is := before.Revision, b.read(t, r).Revision; was != is {
@@ -216,7 +217,7 @@ func TestAMeshBurnsAndComesBack(t *testing.T) {
 		t.Errorf("the open connection, with all servers gone: %v", err)
 	}
 	r := remotes[len(remotes)-1]
-	o := b.restore(t, r).want(t, exitOK, string(before.Mesh), "silent at", "1 unused, will be cancelled", "restored in")
+	o := b.restore(t, r, more...).want(t, exitOK, string(before.Mesh), "silent at", "1 unused, will be cancelled", "restored in")
 	t.Logf("restored %d objects %v after the fire:\n%s%s", len(before.Objects), time.Since(burnt), o.stderr, o.stdout)
 	b.restore(t, r).refused(t, exitFailure, "not empty").hinted(t, "empty folder")
 	b.serves(t, burnt, func() error { return unseen.tryEcho(t.Context(), entry, echo) })

@@ -49,7 +49,12 @@ func meshctl(t *testing.T, args ...string) outcome {
 
 func (c command) run(t *testing.T) outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	return c.runWithin(t, patience)
+}
+
+func (c command) runWithin(t *testing.T, limit time.Duration) outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := c.prepare(ctx, t.TempDir())
 	var out, errs bytes.Buffer

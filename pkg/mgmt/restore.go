@@ -29,6 +29,9 @@ type Restoration struct {
 	From string
 	// Seen is the latest epoch that is known of; that of the backup counts anyway.
 	Seen int64
+	// Collect is how long the mesh waits, before it serves, for the revocations that
+	// its nodes keep. Zero: mesh.DefaultCollect.
+	Collect mesh.Duration
 	// Passphrase is asked for the root passphrase, once.
 	Passphrase func(context.Context) (mesh.Secret, error)
 	// Confirm is shown what would be done; its error ends it, with nothing written.

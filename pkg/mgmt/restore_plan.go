@@ -220,7 +220,7 @@ func (r *restoring) raise(tx *store.Tx, st *store.Store) error {
 	}
 	return store.Update(tx, st.Config, store.ConfigKey, func(c *mesh.Config) error {
 		c.Epoch, c.EpochProof, c.MgmtAddresses = r.plan.Epoch, proof, r.plan.Own
-		c.Restored = mesh.Restored{At: r.made, Backup: r.plan.Made, Epoch: r.plan.Epoch, Collect: c.Restored.Collect}
+		c.Restored = mesh.Restored{At: r.made, Backup: r.plan.Made, Epoch: r.plan.Epoch, Collect: r.Collect}
 		return nil
 	})
 }
