@@ -165,8 +165,14 @@ func TestUsageAddsUp(t *testing.T) {
 		}}}})
 	}
 	eventually(t, "usage", func() bool {
-		u := n.svc.Usage()
-		return len(u) == 1 && u[id].Up == 2 && u[id].Down == 1<<63-1 && u[id].Connections == 2
+		if _, err := n.svc.flushUsage(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		u, err := n.store.Traffic(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(u.Devices) == 1 && u.Devices[id].Traffic == (mesh.Traffic{Up: 2, Down: 1<<63 - 1, Connections: 2})
 	})
 	eventually(t, "streams in status", func() bool { return n.status(f).Streams == 7 })
 }

@@ -15,6 +15,7 @@ const office = "nodes"
 //
 //	routes and targets   derived from devices, cells, cores and what cores acknowledged
 //	absent               cores that no server sees are lost; statuses that dead servers left
+//	totals               hours of traffic that are over are added up
 //	rollouts             a changed configuration goes to one node of a group first
 //
 // Each of its writes carries the epoch of the office (store.Lead). It keeps
@@ -35,6 +36,7 @@ func (s *Service) lead(ctx context.Context) error {
 	for _, x := range []loop{
 		{name: "routes", pass: routes.pass, wake: s.wakes.routes, settle: 10 * time.Millisecond, every: s.times.Pass},
 		{name: "absent", pass: l.absent, wake: s.wakes.absent, settle: 500 * time.Millisecond, every: s.times.Pass},
+		{name: "totals", pass: l.totals, wake: newSignal(), every: s.times.Pass},
 		{name: "rollouts", pass: l.rollouts, wake: s.wakes.rollout, settle: 10 * time.Millisecond, every: s.times.Pass},
 	} {
 		x.log = s.Log

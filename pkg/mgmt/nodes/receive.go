@@ -114,7 +114,7 @@ func (s *Service) reported(se *session, r *controlpb.Report) {
 		s.hub.changed(se.node)
 		s.wakes.flush.nudge()
 	}
-	s.usage.add(r.GetUsage(), s.mayServe(se.peer), time.Now())
+	s.metered(se, r)
 	for _, d := range r.GetDials() {
 		if d.GetFailed() > 0 && d.GetSucceeded() == 0 {
 			s.suspect(mesh.CoreID(d.GetCore()))

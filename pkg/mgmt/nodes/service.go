@@ -127,6 +127,7 @@ func (s *Service) runLoops(ctx context.Context, g *errgroup.Group) {
 		{name: "moved", pass: s.letGo, wake: s.wakes.moved, settle: 10 * time.Millisecond, every: s.times.Pass},
 		{name: "addresses", pass: s.resolveOwn, wake: s.wakes.resolve, settle: time.Second, every: s.times.Pass},
 		{name: "epoch", pass: s.followEpoch, wake: s.wakes.epoch, every: s.times.Pass},
+		{name: "usage", pass: s.flushUsage, wake: newSignal(), every: s.times.Meter},
 		{name: "events", pass: s.writeEvents, wake: s.wakes.tell, settle: 10 * time.Millisecond, every: s.times.Pass},
 	} {
 		l.log = s.Log
@@ -186,6 +187,9 @@ func (s *Service) lastWrites(ctx context.Context) {
 	defer cancel()
 	if _, err := s.flushStatus(ctx, false); err != nil {
 		s.Log.Warn("last status not written", "err", err)
+	}
+	if _, err := s.flushUsage(ctx, false); err != nil {
+		s.Log.Warn("last traffic not written", "err", err)
 	}
 	if _, err := s.writeEvents(ctx, false); err != nil {
 		s.Log.Warn("last events not written", "err", err)

@@ -19,6 +19,7 @@ type Settings struct {
 	Pass      time.Duration // between full passes of every loop; 5 min
 	Farewell  time.Duration // for goodbyes to be sent when the service stops; 1 s
 	Renew     time.Duration // over which nodes renew whose issuer was removed; 30 s
+	Meter     time.Duration // between writes of what cores have counted; 1 min
 	Trial     time.Duration // for one node to say that it runs a new configuration; 30 s
 }
 
@@ -35,6 +36,7 @@ func (s Settings) withDefaults() Settings {
 		Pass:      cmp.Or(s.Pass, 5*time.Minute),
 		Farewell:  cmp.Or(s.Farewell, time.Second),
 		Renew:     cmp.Or(s.Renew, 30*time.Second),
+		Meter:     cmp.Or(s.Meter, time.Minute),
 		Trial:     cmp.Or(s.Trial, 30*time.Second),
 	}
 }
