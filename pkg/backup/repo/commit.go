@@ -78,6 +78,9 @@ func (d *Draft) Commit(ctx context.Context, m Meta) (ID, error) {
 			return "", fmt.Errorf("repo: commit: %w", err)
 		}
 	}
+	if err := d.bulk.finish(ctx); err != nil {
+		return "", fmt.Errorf("repo: commit: %w", err)
+	}
 	if tree == d.base && len(m.Parents) == 1 {
 		if c, err := d.repo.commit(m.Parents[0]); err == nil && c.tree == tree {
 			return c.id, d.repo.setHead(ctx, c.id)

@@ -15,11 +15,13 @@ import (
 )
 
 // Draft is a commit being made: the tree of another, and changes to it. What
-// was put lies in the clone already and is found by no one until Commit.
+// was put lies in the clone already and is found by no one until Commit. Close
+// lets go of one that was not committed.
 type Draft struct {
 	repo *Repo
 	base plumbing.Hash // the tree begun with
 	root *folder
+	bulk *bulk
 }
 
 // folder is one that is being changed, or was looked at.
@@ -36,7 +38,7 @@ type item struct {
 
 // Begin starts from the tree of a commit, or from nothing with "".
 func (r *Repo) Begin(base ID) (*Draft, error) {
-	d := &Draft{repo: r, root: &folder{entries: map[string]*item{}}}
+	d := &Draft{repo: r, root: &folder{entries: map[string]*item{}}, bulk: &bulk{repo: r}}
 	if base == "" {
 		return d, nil
 	}
@@ -75,7 +77,7 @@ func (d *Draft) Put(ctx context.Context, file backup.File) error {
 	if len(file.Data) > d.repo.opts.Limits.File {
 		return faultf(ReasonLimit, "put %s: %d bytes: at most %d: %w", quote(file.Path), len(file.Data), d.repo.opts.Limits.File, mesh.ErrInvalid)
 	}
-	h, err := d.repo.write(plumbing.BlobObject, file.Data)
+	h, err := d.bulk.write(plumbing.BlobObject, file.Data)
 	if err != nil {
 		return fmt.Errorf("repo: put %s: %w", quote(file.Path), err)
 	}
@@ -130,6 +132,9 @@ func (r *Repo) write(t plumbing.ObjectType, data []byte) (plumbing.Hash, error) 
 	return h, err
 }
 
+// Close lets go of what the draft holds. It may be called again, and after Commit.
+func (d *Draft) Close() error { return d.bulk.close() }
+
 // writeTree stores the folders that changed. An empty one has no hash: Git
 // keeps none.
 func (d *Draft) writeTree(f *folder) (plumbing.Hash, error) {
@@ -155,7 +160,7 @@ func (d *Draft) writeTree(f *folder) (plumbing.Hash, error) {
 	if err != nil {
 		return plumbing.ZeroHash, fmt.Errorf("write a folder: %w", err)
 	}
-	return d.repo.write(plumbing.TreeObject, data)
+	return d.bulk.write(plumbing.TreeObject, data)
 }
 
 // sortName orders folders as if their names ended in a slash, as Git does.

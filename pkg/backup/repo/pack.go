@@ -22,11 +22,7 @@ import (
 func (r *Repo) writePack(ctx context.Context, w io.Writer, parcels []parcel) error {
 	sum := sha1.New() //nolint:gosec // the format's checksum
 	p := newPackWriter(io.MultiWriter(w, sum))
-	var head [12]byte
-	copy(head[:], "PACK")
-	binary.BigEndian.PutUint32(head[4:], 2)
-	binary.BigEndian.PutUint32(head[8:], uint32(len(parcels)))
-	if _, err := p.Write(head[:]); err != nil {
+	if _, err := p.Write(packHead(len(parcels))); err != nil {
 		return fmt.Errorf("repo: pack: %w", err)
 	}
 	for _, o := range parcels {
@@ -43,6 +39,11 @@ func (r *Repo) writePack(ctx context.Context, w io.Writer, parcels []parcel) err
 		return fmt.Errorf("repo: pack: %w", err)
 	}
 	return nil
+}
+
+func packHead(objects int) []byte {
+	head := []byte("PACK\x00\x00\x00\x02")
+	return binary.BigEndian.AppendUint32(head, uint32(objects))
 }
 
 // tooSmall is the size from which on a change is worth looking for.

@@ -90,7 +90,7 @@ func TestLongHistoryGoesInSteps(t *testing.T) {
 
 func TestFailuresHaveReasons(t *testing.T) {
 	ctx := t.Context()
-	r := open(t, Options{Limits: Limits{Idle: 500 * time.Millisecond}})
+	r := open(t, Options{})
 	put(t, r, "one", file("a", "1"))
 	dir := bare(t)
 	git(t, dir, "config", "http.receivepack", "false")
@@ -138,6 +138,10 @@ func TestFailuresHaveReasons(t *testing.T) {
 		"a path that is an option":      {Remote{Name: "x", URL: "--upload-pack=canary"}, ReasonOther, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			r.opts.Limits.Idle = time.Minute
+			if c.want == ReasonTimeout {
+				r.opts.Limits.Idle = 500 * time.Millisecond
+			}
 			start := time.Now()
 			err := r.Push(ctx, c.rm, r.Head(), nil)
 			if err == nil || ReasonOf(err) != c.want || !strings.Contains(err.Error(), c.says) {
