@@ -56,6 +56,15 @@ type Revocation struct {
 	Until time.Time `json:"until"`
 }
 
+// Devices and members hold no certificates. A record that refuses one has its
+// kind in Node instead of a role, and lasts for Remembered: nodes keep it so that
+// a restore from a backup that is older does not bring the object back.
+const (
+	ObjectDevice = "device/"
+	ObjectMember = "member/"
+	Remembered   = 400 * 24 * time.Hour
+)
+
 // Covers says whether r refuses a certificate of node with that serial that was
 // issued then.
 func (r Revocation) Covers(node, serial string, issued time.Time) bool {

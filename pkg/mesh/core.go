@@ -110,6 +110,9 @@ type NodeStatus struct {
 	DevicesRev int64          `json:"devicesRevision,omitzero"`     // acknowledged, cores only
 	RevokedRev int64          `json:"revocationsRevision,omitzero"` // acknowledged
 	Failure    string         `json:"failure,omitzero"`             // why the node does not run what it was sent
+	// HandedEpoch is the last epoch of the mesh in which the node has handed over
+	// the revocations it keeps.
+	HandedEpoch int64 `json:"handedEpoch,omitzero"`
 	// Certificate is the serial of the one the node holds, as it says itself.
 	Certificate string `json:"certificate,omitzero"`
 }

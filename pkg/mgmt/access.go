@@ -45,6 +45,8 @@ type rule struct {
 	need mesh.AdminRole
 	// expired admits a certificate past its end, as far as the port let it in.
 	expired bool
+	// collects: it is served also while a restored mesh waits for its nodes.
+	collects bool
 }
 
 // access is the one table of permissions: method → who. What is not in it is
@@ -64,10 +66,10 @@ func newAccess(gatewayDoor, adminDoor bool) access {
 		controlpb.Enrollment_Enroll_FullMethodName:   {doors: []door{doorMesh}, kinds: []kind{kindNobody}},
 		controlpb.Renewal_Renew_FullMethodName:       {doors: []door{doorMesh}, kinds: []kind{kindMgmt, kindCore, kindEntry, kindAdmin}, expired: true},
 		controlpb.Cluster_Promise_FullMethodName:     {doors: []door{doorMesh}, kinds: []kind{kindNobody}},
-		controlpb.Cluster_Join_FullMethodName:        {doors: []door{doorMesh}, kinds: []kind{kindNobody, kindMgmt}},
-		controlpb.Cluster_MoveLeader_FullMethodName:  {doors: []door{doorMesh}, kinds: []kind{kindMgmt}},
-		controlpb.Cluster_Rekey_FullMethodName:       {doors: []door{doorMesh}, kinds: []kind{kindMgmt}},
-		controlpb.NodeControl_Connect_FullMethodName: {doors: []door{doorMesh}, kinds: []kind{kindCore, kindEntry}},
+		controlpb.Cluster_Join_FullMethodName:        {doors: []door{doorMesh}, kinds: []kind{kindNobody, kindMgmt}, collects: true},
+		controlpb.Cluster_MoveLeader_FullMethodName:  {doors: []door{doorMesh}, kinds: []kind{kindMgmt}, collects: true},
+		controlpb.Cluster_Rekey_FullMethodName:       {doors: []door{doorMesh}, kinds: []kind{kindMgmt}, collects: true},
+		controlpb.NodeControl_Connect_FullMethodName: {doors: []door{doorMesh}, kinds: []kind{kindCore, kindEntry}, collects: true},
 		controlpb.Chores_Orders_FullMethodName:       {doors: []door{doorAux}, kinds: []kind{kindAux}},
 		controlpb.Chores_Report_FullMethodName:       {doors: []door{doorAux}, kinds: []kind{kindAux}},
 		controlpb.Chores_Draft_FullMethodName:        {doors: []door{doorAux}, kinds: []kind{kindAux}},

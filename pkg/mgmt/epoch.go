@@ -134,6 +134,34 @@ func (r *runtime) hearEpoch(signed mesh.SignedEpoch) {
 	}
 }
 
+// intermediates are the servers that are part of the mesh, by the serials of their
+// intermediates.
+func (r *runtime) intermediates(ctx context.Context) (map[string]mesh.ServerID, error) {
+	servers, _, err := r.store.Servers.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	live := map[string]mesh.ServerID{r.keys.intermediate.SerialNumber.String(): r.keys.Server}
+	for id, s := range servers {
+		if s.State == mesh.ServerRemoved || id == r.keys.Server {
+			continue
+		}
+		b, err := r.store.CA.Get(ctx, blobIssuer(id))
+		if errors.Is(err, mesh.ErrNotFound) {
+			continue // it is still to be signed
+		}
+		if err != nil {
+			return nil, err
+		}
+		cert, err := ca.ParseCert(b.Value.Data)
+		if err != nil {
+			return nil, err
+		}
+		live[cert.SerialNumber.String()] = id
+	}
+	return live, nil
+}
+
 func (k *keys) roots() *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AddCert(k.root)

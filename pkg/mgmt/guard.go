@@ -28,6 +28,9 @@ const adminReadTime = 2 * time.Second
 type guard struct {
 	access  access
 	revoked func(identity.Peer) error
+	// collecting says whether a mesh that was restored still waits for what its
+	// nodes know. nil: it does not.
+	collecting func() bool
 	// admin returns the administrator's record of now.
 	admin func(context.Context, mesh.AdminID) (mesh.Administrator, error)
 	// renew says whether the caller should replace its certificate soon.
@@ -41,6 +44,10 @@ type guard struct {
 
 // errStopping ends what would otherwise stay open for as long as its caller likes.
 var errStopping = fmt.Errorf("mgmt: this server is stopping: %w", mesh.ErrUnavailable)
+
+// errCollecting refuses who may have been refused after the backup was made.
+var errCollecting = mesh.WithHint(fmt.Errorf("mgmt: the mesh was restored from a backup and waits for the revocations its nodes keep: %w", mesh.ErrUnavailable),
+	"try again in a minute or two; on the server itself `meshctl mgmt status` says how far it is")
 
 // early asks the table when a call begins, before any of its message is read.
 // gRPC runs it in the connection's reader, so it must not wait for anything.
@@ -64,6 +71,9 @@ func (g *guard) decide(ctx context.Context, method string) (caller, rule, error)
 	r, err := g.access.decide(method, c.door, c.kind, expired)
 	if err == nil && c.peer.Leaf != nil {
 		err = g.revoked(c.peer)
+	}
+	if err == nil && !r.collects && c.door != doorSocket && c.door != doorAux && g.collecting != nil && g.collecting() {
+		err = errCollecting
 	}
 	return c, r, err
 }

@@ -102,6 +102,7 @@ func (r *running) auditAfter(t *testing.T) backup.AuditSource {
 func (s saved) restoration(conf Config) *Restoration {
 	return &Restoration{
 		Config: conf, Root: s.root, From: strings.Repeat("ab", 20), Passphrase: givePassphrase,
+		Collect: 1, // no node is there to be waited for
 		Confirm: func(context.Context, RestorePlan) error { return nil },
 		Read: func(ctx context.Context) (*backup.State, error) {
 			return backup.Read(ctx, s.tree, s.ids, backup.ReadOptions{Root: s.root, Audit: true})
@@ -192,6 +193,7 @@ func TestAMeshComesBackFromItsBackup(t *testing.T) {
 func (b burnt) serves(t *testing.T, r *running) {
 	t.Helper()
 	cc := r.local(t)
+	eventually(t, "it serves", func() bool { return !r.nodes.Collecting() })
 	if link := call(t, admin.DeviceLinkOf, cc, admin.Ref{Ref: "laptop"}); link.Secret != b.link.Secret || link.CA != b.link.CA || link.ServerName != b.link.ServerName {
 		t.Errorf("the device's link is %+v, was %+v", link, b.link)
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/mgmt/adminsvc"
 	"github.com/meshctl/meshctl/pkg/mgmt/nodes"
-	"github.com/meshctl/meshctl/pkg/store"
 	"github.com/meshctl/meshctl/pkg/store/gateway"
 )
 
@@ -38,7 +37,7 @@ const (
 func (r *runtime) runGRPC(ctx context.Context, ready func()) error {
 	r.nodes = &nodes.Service{
 		Store: r.store, Mesh: r.keys.Mesh, Server: r.keys.Server, Node: r.self.node,
-		Revocations: r.revs, SignCell: ca.SignCellLeaf, Log: r.log, Superseded: r.hearEpoch,
+		Revocations: r.revs, SignCell: ca.SignCellLeaf, Log: r.log, Superseded: r.hearEpoch, Intermediates: r.intermediates,
 	}
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -66,7 +65,7 @@ func (r *runtime) runGRPC(ctx context.Context, ready func()) error {
 func (r *runtime) newGRPC(onStop func(func()) func() bool) *grpc.Server {
 	g := &guard{
 		access:  r.access,
-		revoked: r.revs.Check,
+		revoked: r.revs.Check, collecting: r.nodes.Collecting,
 		admin: func(ctx context.Context, id mesh.AdminID) (mesh.Administrator, error) {
 			a, err := r.store.Admins.Get(ctx, id)
 			return a.Value, err
@@ -109,19 +108,13 @@ func (r *runtime) register(g *grpc.Server) {
 	controlpb.RegisterNodeControlServer(g, &nodeControl{
 		NodeControlServer: r.nodes, often: newLimiter[string](rate.Every(streamEvery), streamBurst), now: r.now,
 	})
-	gw := &gateway.Server{Client: r.store.Client(), PeerID: peerID, HasLeader: r.etcd.member.HasLeader, Epoch: r.epoch, Log: r.log}
+	gw := &gateway.Server{Client: r.store.Client(), PeerID: peerID, HasLeader: r.etcd.member.HasLeader, Epoch: r.nodes.Epoch, Log: r.log}
 	gw.Register(g)
 	svc := &adminsvc.Service{
 		Store: r.store, CA: r.authority, ServerStatus: r.status, NewCellCA: ca.NewCellCA, WaitServed: r.nodes.WaitServed, Servers: serversOf{r.cluster},
 		Mesh: r.keys.Mesh, Server: r.keys.Server, RootHash: r.rootHash(), Version: r.srv.Version, Log: r.log,
 	}
 	admin.Serve(g, svc.Bindings())
-}
-
-// epoch is the mesh epoch as the configuration has it.
-func (r *runtime) epoch() int64 {
-	c, _ := r.config.Get(store.ConfigKey)
-	return c.Epoch
 }
 
 func peerID(ctx context.Context) string {

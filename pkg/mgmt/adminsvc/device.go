@@ -213,6 +213,11 @@ func (s *Service) deviceRevoke(ctx context.Context, req admin.RevokeRequest) (ad
 		if err != nil {
 			return err
 		}
+		if d.State != mesh.DeviceRevoked {
+			if err := s.remember(ctx, tx, mesh.ObjectDevice+string(id)); err != nil {
+				return err
+			}
+		}
 		return s.sync(tx, id)
 	})
 	if err != nil {
@@ -229,6 +234,11 @@ func (s *Service) deviceRemove(ctx context.Context, req admin.Ref) (admin.None, 
 		}
 		if err := store.Delete(tx, s.Store.Devices, d.ID); err != nil {
 			return err
+		}
+		if d.State != mesh.DeviceRevoked {
+			if err := s.remember(ctx, tx, mesh.ObjectDevice+string(d.ID)); err != nil {
+				return err
+			}
 		}
 		return s.sync(tx, d.ID) // a device that is gone has no routes
 	})

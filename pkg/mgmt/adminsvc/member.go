@@ -70,6 +70,11 @@ func (s *Service) memberSet(ctx context.Context, req admin.MemberSetRequest) (ad
 		if err != nil || req.State == nil {
 			return err
 		}
+		if out.State == mesh.MemberArchived && m.State != mesh.MemberArchived {
+			if err := s.remember(ctx, tx, mesh.ObjectMember+string(m.ID)); err != nil {
+				return err
+			}
+		}
 		return s.syncMember(tx, m.ID)
 	})
 	if err != nil {
@@ -125,7 +130,10 @@ func (s *Service) memberRemove(ctx context.Context, req admin.Ref) (admin.None, 
 		if err := s.noToken(tx, func(t mesh.Token) bool { return t.Member == m.ID }, "member "+m.Name); err != nil {
 			return err
 		}
-		return store.Delete(tx, s.Store.Members, m.ID)
+		if err := store.Delete(tx, s.Store.Members, m.ID); err != nil || m.State == mesh.MemberArchived {
+			return err
+		}
+		return s.remember(ctx, tx, mesh.ObjectMember+string(m.ID))
 	})
 }
 

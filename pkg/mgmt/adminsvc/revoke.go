@@ -26,6 +26,15 @@ func (s *Service) revokeNode(ctx context.Context, tx *store.Tx, node string, req
 	return s.addRevocation(ctx, tx, mesh.Revocation{Node: node, IssuedBefore: until, MayRejoin: !req.Ban, Reason: req.Reason, At: now, Until: until})
 }
 
+// remember has nodes keep that an object without a certificate, kind/id, is
+// refused for good. They do nothing with it but to hand it back: so a restore from
+// a backup that is older does not bring the object back. It says no reason, since
+// whoever holds an entry or a core could read it.
+func (s *Service) remember(ctx context.Context, tx *store.Tx, object string) error {
+	now := s.now()
+	return s.addRevocation(ctx, tx, mesh.Revocation{Node: object, IssuedBefore: now, At: now, Until: now.Add(mesh.Remembered)})
+}
+
 // revoking is the action in audit.
 func revoking(kind string, req admin.RevokeRequest) string {
 	if req.Ban {

@@ -64,7 +64,8 @@ func (s *Service) connect(ctx context.Context, end context.CancelCauseFunc, st s
 		return err
 	}
 	se := newSession(p, observed, hello, s.Server, s.Epoch(), time.Now())
-	se.end, se.egress = end, egress
+	se.end, se.egress, se.hand = end, egress, s.handover(hello)
+	se.asks = se.hand != nil
 	if err := s.admit(ctx, se); err != nil {
 		return err
 	}
@@ -189,6 +190,7 @@ func (s *Service) welcome(se *session) *controlpb.MgmtMessage {
 		ClockUnixNanos: time.Now().UnixNano(),
 		Observed:       se.observed.String(),
 		MgmtAddresses:  s.config().MgmtAddresses,
+		HandOver:       se.asks,
 	}}}
 }
 

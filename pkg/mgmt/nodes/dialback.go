@@ -35,6 +35,10 @@ const (
 // probe dials a core back until ctx ends: at once, then from time to time, and
 // soon again after a failure or a nudge.
 func (s *Service) probe(ctx context.Context, se *session) {
+	select {
+	case <-s.collected: // before that it may be one that is refused
+	case <-ctx.Done():
+	}
 	failed := 0
 	for ctx.Err() == nil {
 		addrs, err := s.probeOnce(ctx, se)

@@ -13,6 +13,7 @@ const office = "nodes"
 
 // leader is that work, for as long as this server holds the office:
 //
+//	collect              after a restore, before the rest: see collect
 //	routes and targets   derived from devices, cells, cores and what cores acknowledged
 //	absent               cores that no server sees are lost; statuses that dead servers left
 //	totals               hours of traffic that are over are added up
@@ -30,6 +31,10 @@ type leader struct {
 // lead does the work of the leader until ctx ends.
 func (s *Service) lead(ctx context.Context) error {
 	s.Log.Info("leadership taken", "unit", office)
+	if !s.collect(ctx) {
+		s.Log.Info("leadership ended", "unit", office, "reason", context.Cause(ctx).Error())
+		return nil
+	}
 	l := &leader{s: s, since: time.Now()}
 	routes := &router{s: s}
 	var wg sync.WaitGroup

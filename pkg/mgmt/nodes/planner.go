@@ -23,7 +23,11 @@ func (s *Service) config() mesh.Config {
 
 // wants is what a node should have now.
 func (s *Service) wants(p identity.Peer) want {
-	w := s.plan.Load().wants(p.Identity)
+	w := want{mgmt: s.config().MgmtAddresses}
+	if s.Collecting() {
+		return w
+	}
+	w = s.plan.Load().wants(p.Identity)
 	w.revs = s.revs.Load()
 	w.mgmt = s.config().MgmtAddresses
 	if s.IssuerRemoved(p) {

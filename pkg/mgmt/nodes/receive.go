@@ -26,6 +26,8 @@ func (s *Service) receive(ctx context.Context, se *session, m *controlpb.NodeMes
 		return se.answer(&controlpb.MgmtMessage{Body: &controlpb.MgmtMessage_Pong{Pong: b.Ping}})
 	case *controlpb.NodeMessage_Ack:
 		return s.acknowledged(se, b.Ack)
+	case *controlpb.NodeMessage_HandOver:
+		return s.handedOver(ctx, se, b.HandOver)
 	case *controlpb.NodeMessage_Report:
 		s.reported(se, b.Report)
 	case *controlpb.NodeMessage_ProbeReady:
@@ -48,7 +50,7 @@ func (s *Service) permitted(se *session, m *controlpb.NodeMessage) error {
 		return fmt.Errorf("nodes: %s sends more than %v messages a second: %w", se.node, se.rate.Limit(), mesh.ErrUnavailable)
 	case size > MaxMessage:
 		return fmt.Errorf("nodes: %s sent %d bytes at once, at most %d: %w", se.node, size, MaxMessage, mesh.ErrInvalid)
-	case !se.volume.AllowN(time.Now(), size):
+	case m.GetHandOver() == nil && !se.volume.AllowN(time.Now(), size): // what was asked for is bounded by that
 		return fmt.Errorf("nodes: %s sends more than %v bytes a second: %w", se.node, se.volume.Limit(), mesh.ErrUnavailable)
 	case m.GetBody() == nil:
 		return nil // of a later version

@@ -37,6 +37,9 @@ type Service struct {
 	// Superseded is told the root's word for a later epoch than this server's,
 	// which a node has brought. It must not block. nil: nobody is.
 	Superseded func(mesh.SignedEpoch)
+	// Intermediates are the servers that are part of the mesh, by the serials of
+	// their intermediates. nil: this server alone.
+	Intermediates func(context.Context) (map[string]mesh.ServerID, error)
 
 	hub    hub
 	teller teller
@@ -55,20 +58,23 @@ type Service struct {
 	own  atomic.Pointer[ownAddresses]
 	// epoch is what the root has signed; set before the first stream.
 	epoch atomic.Pointer[proven]
+	// collected is closed once the mesh may be served: after a restore, when it
+	// has what its nodes know.
+	collected chan struct{}
 	// ahead is the latest moment that the device table of a node reflects.
 	ahead atomic.Int64
 }
 
 // wakes are how loops are told that there is something to do.
 type wakes struct {
-	flush, judge, plan, revoke, resolve, tell, moved, epoch signal // on every server
-	routes, absent, rollout                                 signal // while it leads
+	flush, judge, plan, revoke, resolve, tell, moved, epoch, collected signal // on every server
+	routes, absent, rollout, collect                                   signal // while it leads
 }
 
 func newWakes() wakes {
 	return wakes{
-		flush: newSignal(), judge: newSignal(), plan: newSignal(), revoke: newSignal(), resolve: newSignal(), tell: newSignal(), moved: newSignal(), epoch: newSignal(),
-		routes: newSignal(), absent: newSignal(), rollout: newSignal(),
+		flush: newSignal(), judge: newSignal(), plan: newSignal(), revoke: newSignal(), resolve: newSignal(), tell: newSignal(), moved: newSignal(), epoch: newSignal(), collected: newSignal(),
+		routes: newSignal(), absent: newSignal(), rollout: newSignal(), collect: newSignal(),
 	}
 }
 
@@ -80,6 +86,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	s.view = newView(s.Store)
 	s.alive = &store.Alive{Store: s.Store, Server: s.Server, TTL: s.times.Lease}
 	s.probes = make(chan struct{}, probesAtOnce)
+	s.collected = make(chan struct{})
 	s.teller.wake = s.wakes.tell
 
 	// Loops outlive the streams, so that the last status of each is written.
@@ -113,6 +120,9 @@ func (s *Service) prepare(ctx context.Context) error {
 	if _, err := s.distribute(ctx, true); err != nil {
 		return fmt.Errorf("nodes: apply revocations: %w", err)
 	}
+	if !s.config().Restored.Collecting() {
+		close(s.collected)
+	}
 	_, err := s.resolveOwn(ctx, true)
 	return err
 }
@@ -126,6 +136,7 @@ func (s *Service) runLoops(ctx context.Context, g *errgroup.Group) {
 		{name: "cores", pass: s.judgeCores, wake: s.wakes.judge, settle: 10 * time.Millisecond, every: s.times.Pass},
 		{name: "moved", pass: s.letGo, wake: s.wakes.moved, settle: 10 * time.Millisecond, every: s.times.Pass},
 		{name: "addresses", pass: s.resolveOwn, wake: s.wakes.resolve, settle: time.Second, every: s.times.Pass},
+		{name: "collected", pass: s.openUp, wake: s.wakes.collected, every: s.times.Pass},
 		{name: "epoch", pass: s.followEpoch, wake: s.wakes.epoch, every: s.times.Pass},
 		{name: "usage", pass: s.flushUsage, wake: newSignal(), every: s.times.Meter},
 		{name: "events", pass: s.writeEvents, wake: s.wakes.tell, settle: 10 * time.Millisecond, every: s.times.Pass},
@@ -143,7 +154,7 @@ func (s *Service) runLoops(ctx context.Context, g *errgroup.Group) {
 		v.cells:       {w.plan},
 		v.cores:       {w.plan, w.judge},
 		v.status:      {w.moved},
-		v.config:      {w.resolve, w.plan, w.epoch},
+		v.config:      {w.resolve, w.plan, w.epoch, w.collected},
 		v.rollouts:    {w.plan},
 		v.servers:     {w.plan},
 	} {

@@ -23,6 +23,8 @@ type session struct {
 	clockOff time.Duration
 	server   mesh.ServerID
 	egress   mesh.Egress // cores
+	asks     bool        // the node is asked to hand over its revocations
+	hand     *handover   // how far that is; nil: not asked, or done. Of attend alone.
 
 	end   context.CancelCauseFunc // ends the stream with that cause
 	wake  chan struct{}           // tells the sender to look again
@@ -41,6 +43,7 @@ type session struct {
 	heard   time.Time
 	streams int64
 	cert    string // serial of the certificate that the node holds
+	handed  int64  // last epoch in which it has handed over its revocations
 	dial    dialState
 }
 
@@ -65,9 +68,10 @@ func newSession(p identity.Peer, observed netip.AddrPort, h *controlpb.Hello, se
 		writes: rate.NewLimiter(5, 1000),
 		cell:   rate.NewLimiter(rate.Every(time.Minute), 3),
 
-		out:   newOutbox(h, epoch),
-		heard: now,
-		cert:  p.Serial,
+		out:    newOutbox(h, epoch),
+		heard:  now,
+		cert:   p.Serial,
+		handed: h.GetHandedEpoch(),
 	}
 }
 
@@ -145,7 +149,7 @@ func (se *session) status() mesh.NodeStatus {
 		Instance: se.hello.GetInstance(), Boot: se.hello.GetBoot(), ClockOff: se.clockOff,
 		Streams: se.streams, Failure: se.out.failure(),
 		ConfigRev: se.out.acked.config, RefusedRev: se.out.bad, RevokedRev: se.out.acked.revs, DevicesRev: se.out.acked.devices,
-		Certificate: se.cert,
+		Certificate: se.cert, HandedEpoch: se.handed,
 	}
 }
 
