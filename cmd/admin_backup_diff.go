@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -35,6 +36,15 @@ type memberChange struct {
 	Before string `json:"before,omitzero"`
 	After  string `json:"after,omitzero"`
 	Secret bool   `json:"secret,omitzero"`
+}
+
+// object is kind/id, as audit records have it.
+func (c objectChange) object() string {
+	kind := c.Kind
+	if strings.Contains(kind, " ") {
+		kind = c.Folder
+	}
+	return strings.TrimSuffix(kind+"/"+c.ID, "/")
 }
 
 func changesOf(all []backup.Difference) []objectChange {
@@ -81,7 +91,7 @@ is private.`,
 				return s.format.print(s.out(), d)
 			case s.format == outputName:
 				for _, i := range d.Items {
-					fmt.Fprintln(s.out(), i.Kind+"/"+i.ID)
+					fmt.Fprintln(s.out(), i.object())
 				}
 				return nil
 			case len(d.Items) == 0:
@@ -145,12 +155,9 @@ func (h *backupHistory) pair(ctx context.Context, s *adminSession, args []string
 }
 
 func printDifference(w io.Writer, d objectChange) error {
-	line := fmt.Sprintf("%s/%s %s", d.Kind, d.ID, d.What)
-	if d.ID == "" {
-		line = fmt.Sprintf("%s %s", d.Kind, d.What)
-	}
+	line := fmt.Sprintf("%s %s", d.object(), d.What)
 	if d.Name != "" {
-		line = fmt.Sprintf("%s/%s %q %s", d.Kind, d.ID, d.Name, d.What)
+		line = fmt.Sprintf("%s %q %s", d.object(), d.Name, d.What)
 	}
 	if _, err := fmt.Fprintln(w, clean(line)); err != nil {
 		return err
@@ -168,9 +175,18 @@ func changeLine(what backup.Event, m memberChange) string {
 	case m.Secret:
 		return m.Member + ": a secret, " + string(what)
 	case what == backup.Created:
-		return m.Member + ": " + m.After
+		return m.Member + ": " + short(m.After)
 	case what == backup.Removed:
-		return m.Member + ": " + m.Before
+		return m.Member + ": " + short(m.Before)
 	}
-	return fmt.Sprintf("%s: %s → %s", m.Member, orText(m.Before, "none"), orText(m.After, "none"))
+	return fmt.Sprintf("%s: %s → %s", m.Member, orText(short(m.Before), "none"), orText(short(m.After), "none"))
+}
+
+// short cuts what nobody reads on a terminal, such as signatures; -o json has all.
+func short(s string) string {
+	const most = 200
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return s
 }

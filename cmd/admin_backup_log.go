@@ -122,8 +122,8 @@ func (h *backupHistory) entries(ctx context.Context, limit int, names map[string
 	return out, nil
 }
 
-// body is a commit's message without its trailers. A subject that the lines below
-// repeat is left out.
+// body is a commit's message without its trailers, and without a subject that only
+// sums the lines below up.
 func body(c repo.Commit) string {
 	subject, rest, _ := strings.Cut(c.Message, "\n\n")
 	var lines []string
@@ -134,7 +134,7 @@ func body(c repo.Commit) string {
 			lines = append(lines, line)
 		}
 	}
-	if len(lines) > 0 && strings.HasPrefix(lines[0], subject) {
+	if action, _, _ := strings.Cut(strings.Join(lines, " "), " "); action != "" && strings.HasPrefix(subject, action) {
 		return strings.Join(lines, "\n")
 	}
 	return strings.Join(append([]string{subject}, lines...), "\n")

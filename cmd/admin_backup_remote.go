@@ -24,7 +24,7 @@ func remoteNoun() noun[backupRemote] {
 			{"LAST PUSH", func(r backupRemote, now time.Time) string { return orText(age(r.State.Pushed, now), "never") }},
 			text("HEAD", func(r backupRemote) string { return shortCommit(r.State.Head) }),
 			text("FAILURES", func(r backupRemote) string { return failuresOf(r.State) }),
-			text("CONFLICT", func(r backupRemote) string { return r.State.Conflict }),
+			text("CONFLICT", conflictOf),
 			text("BRANCH", func(r backupRemote) string { return r.Branch }),
 			text("LOGIN", func(r backupRemote) string { return string(r.Auth) }),
 			text("URL", func(r backupRemote) string { return r.URL }),
@@ -39,6 +39,13 @@ func orText(s, otherwise string) string {
 	return s
 }
 
+func conflictOf(r backupRemote) string {
+	if r.State.Conflict == r.Settled {
+		return ""
+	}
+	return r.State.Conflict
+}
+
 func failuresOf(r mesh.BackupRemoteState) string {
 	if r.Failures == 0 {
 		return "0"
@@ -51,6 +58,7 @@ func newBackupRemote(a *adminCLI) *cobra.Command {
 	return group("remote", "Git repositories that backups are pushed to",
 		newRemoteAdd(a),
 		newBackupList(a, n, remotesOf),
+		newRemoteSettle(a, n),
 		newRemoteRemove(a, n),
 	)
 }
@@ -199,6 +207,19 @@ func toCheck(s *adminSession, v admin.BackupView, req admin.BackupRemoteAddReque
 		"let nobody else write to branch "+clean(req.Branch)+", and forbid that it is deleted or force-pushed",
 		"then: meshctl admin backup run --wait && meshctl admin backup verify --wait")
 	return s.say("to check:\n  %s", strings.Join(out, "\n  "))
+}
+
+func newRemoteSettle(a *adminCLI, n noun[backupRemote]) *cobra.Command {
+	return &cobra.Command{
+		Use: "settle REMOTE", Short: "End the alarm about a conflict that you have looked at", Args: takes(n.arg()), ValidArgsFunction: completeArgs(a, n.refs),
+		Long: `End the alarm about a conflict that you have looked at: somebody else changed files of
+ours in the repository. What he pushed stays in its branch conflict/<time>; our state
+was put on top of it.`,
+		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
+			v, err := ask(ctx, s, admin.BackupRemoteSettle, admin.Ref{Ref: args[0]})
+			return orSaid(s, v, err, "conflict at remote "+clean(args[0])+" settled")
+		}),
+	}
 }
 
 func newRemoteRemove(a *adminCLI, n noun[backupRemote]) *cobra.Command {

@@ -33,11 +33,11 @@ does not take it.`,
 			if err != nil || !wait {
 				return orSaid(s, v, err, "backup asked for; see `meshctl admin backup status`")
 			}
-			warned(s, v)
 			v, err = awaitBackup(ctx, s, func(v admin.BackupView) bool { return pushed(before.State, v) })
 			if err != nil {
 				return err
 			}
+			warned(s, v)
 			if err := failedPushes(v); err != nil {
 				return err
 			}
@@ -140,19 +140,19 @@ identity from your safe.`,
 			if err != nil || !wait {
 				return orSaid(s, v, err, "proof asked for; see `meshctl admin backup status`")
 			}
-			warned(s, v)
 			want := v.Settings.Verify
 			v, err = awaitBackup(ctx, s, func(v admin.BackupView) bool { return v.State.Verified >= want })
 			if err != nil {
 				return err
 			}
+			warned(s, v)
 			if p := v.State.Proof; p.Problem != "" {
 				return mesh.WithHint(fmt.Errorf("the backup does not restore: %s: %w", clean(p.Problem), errBackup), "see docs/runbook/backup.md")
 			}
 			if s.format.structured() {
 				return s.format.print(s.out(), v)
 			}
-			return s.say("proven: %s", proofState(v.State.Proof, s.now))
+			return s.say("proven: %s", proofState(v.State.Proof, time.Now()))
 		}),
 	}
 	c.Flags().BoolVar(&wait, "wait", false, "wait for the outcome")

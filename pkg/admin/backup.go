@@ -54,6 +54,7 @@ type BackupRemoteView struct {
 	KnownHosts []string        `json:"knownHosts,omitzero"`
 	Public     string          `json:"public,omitzero"`
 	Added      time.Time       `json:"added"`
+	Settled    string          `json:"settled,omitzero"` // see mesh.BackupRemote
 }
 
 // BackupSetRequest changes what is not nil; a duration of 0 brings the default

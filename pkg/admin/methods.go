@@ -95,6 +95,7 @@ var (
 	BackupSet             = Method[BackupSetRequest, BackupView]{"BackupSet", owner}
 	BackupRemoteAdd       = Method[BackupRemoteAddRequest, BackupView]{"BackupRemoteAdd", owner}
 	BackupRemoteRemove    = Method[Ref, BackupView]{"BackupRemoteRemove", owner}
+	BackupRemoteSettle    = Method[Ref, BackupView]{"BackupRemoteSettle", owner}
 	BackupRecipientAdd    = Method[BackupRecipientAddRequest, BackupView]{"BackupRecipientAdd", owner}
 	BackupRecipientRemove = Method[Ref, BackupView]{"BackupRecipientRemove", owner}
 	BackupRevert          = Method[BackupRevertRequest, BackupReverted]{"BackupRevert", owner}
@@ -122,7 +123,7 @@ func Table() map[string]mesh.AdminRole {
 		AdminList, AdminGet, AdminSet, AdminRevoke,
 		MgmtList, MgmtAdd, MgmtSign, MgmtRemove, MgmtMoveLeader, SecretsRekey,
 		ConfigGet, ConfigSet,
-		BackupGet, BackupRun, BackupVerify, BackupSet, BackupRemoteAdd, BackupRemoteRemove,
+		BackupGet, BackupRun, BackupVerify, BackupSet, BackupRemoteAdd, BackupRemoteRemove, BackupRemoteSettle,
 		BackupRecipientAdd, BackupRecipientRemove, BackupRevert,
 	} {
 		name, need := m.describe()

@@ -60,6 +60,8 @@ type BackupRemote struct {
 	// Credential is the SSH private key or the token.
 	Credential Sealed    `json:"credential,omitzero"`
 	Added      time.Time `json:"added"`
+	// Settled is the branch of the last conflict that a person has looked at.
+	Settled string `json:"settled,omitzero"`
 }
 
 // BackupAuth is how a remote is logged in to.
@@ -141,7 +143,8 @@ type BackupRemoteState struct {
 	// Failures are those since the last success; Reason is the last one's.
 	Failures int    `json:"failures,omitzero"`
 	Reason   string `json:"reason,omitzero"`
-	// Conflict is the branch with what somebody else changed in our files.
+	// Conflict is the branch with what somebody else changed in our files, until
+	// BackupRemote.Settled names it.
 	Conflict string `json:"conflict,omitzero"`
 }
 

@@ -53,7 +53,7 @@ func (s *Service) shownBackup(b mesh.BackupSettings) (admin.BackupSettingsView, 
 		}
 		v.Remotes = append(v.Remotes, admin.BackupRemoteView{
 			Name: r.Name, URL: r.URL, Branch: r.Branch, User: r.User, Auth: r.Auth,
-			KnownHosts: r.KnownHosts, Public: public, Added: r.Added,
+			KnownHosts: r.KnownHosts, Public: public, Added: r.Added, Settled: r.Settled,
 		})
 	}
 	return v, bad
@@ -189,8 +189,9 @@ func backupWarnings(b mesh.BackupSettings, st mesh.BackupState, now time.Time) [
 		} else if have.Pushed.IsZero() && now.Sub(r.Added) > time.Minute {
 			out = append(out, fmt.Sprintf("remote %s holds no backup yet", r.Name))
 		}
-		if have.Conflict != "" {
-			out = append(out, fmt.Sprintf("somebody else changed files of ours in remote %s: what they pushed is kept in its branch %s", r.Name, have.Conflict))
+		if have.Conflict != "" && have.Conflict != r.Settled {
+			out = append(out, fmt.Sprintf("somebody else changed files of ours in remote %s: what they pushed is kept in its branch %s; look at it, then: meshctl admin backup remote settle %s",
+				r.Name, have.Conflict, r.Name))
 		}
 	}
 	switch {

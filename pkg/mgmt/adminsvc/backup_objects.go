@@ -11,13 +11,20 @@ import (
 	"github.com/meshctl/meshctl/pkg/store/codec"
 )
 
-func (s *Service) revertMember(tx *store.Tx, id mesh.MemberID, data []byte) error {
+func (s *Service) revertMember(ctx context.Context, tx *store.Tx, id mesh.MemberID, data []byte) error {
 	then, err := codec.Decode[mesh.Member](data)
 	if err != nil {
 		return fmt.Errorf("admin: revert: %w: %w", err, mesh.ErrInvalid)
 	}
 	if err := state("member", then.State, mesh.MemberActive, mesh.MemberSuspended, mesh.MemberArchived); err != nil {
 		return err
+	}
+	if then.State != mesh.MemberArchived {
+		now, err := store.Get(tx, s.Store.Members, id)
+		err = s.neverEnded(ctx, "member", string(id), then.Name, string(now.State), string(mesh.MemberArchived), err)
+		if err != nil {
+			return mesh.WithHint(err, "add a new member")
+		}
 	}
 	if err := store.Revert(tx, s.Store.Members, id, data); err != nil {
 		return err
@@ -66,8 +73,10 @@ func (s *Service) revertDevice(ctx context.Context, tx *store.Tx, id mesh.Device
 		return err
 	}
 	if then.State != mesh.DeviceRevoked {
-		if err := s.neverRevoked(ctx, tx, id, then); err != nil {
-			return err
+		now, err := store.Get(tx, s.Store.Devices, id)
+		err = s.neverEnded(ctx, "device", string(id), then.Name, string(now.State), string(mesh.DeviceRevoked), err)
+		if err != nil {
+			return mesh.WithHint(err, "add a new device")
 		}
 	}
 	if err := errors.Join(there(tx, s.Store.Members, "member", then.Member), there(tx, s.Store.Cells, "cell", then.Assigned.Cell)); err != nil {
@@ -89,27 +98,22 @@ func (s *Service) revertDevice(ctx context.Context, tx *store.Tx, id mesh.Device
 	return s.sync(tx, id)
 }
 
-// neverRevoked refuses to bring a device back that was revoked since: as it is
-// now or, when it is gone, as far back as the audit log reaches.
-func (s *Service) neverRevoked(ctx context.Context, tx *store.Tx, id mesh.DeviceID, then mesh.Device) error {
-	now, err := store.Get(tx, s.Store.Devices, id)
-	switch {
-	case err == nil:
-		if now.State != mesh.DeviceRevoked {
-			return nil
-		}
-	case !errors.Is(err, mesh.ErrNotFound):
-		return err
-	default:
-		revoked, err := s.revokedInAudit(ctx, "device/"+string(id))
-		if err != nil || !revoked {
-			return err
-		}
+// neverEnded refuses to bring an object back that has come to its final state
+// since: as it is now or, when it is gone (ErrNotFound), as far back as the audit
+// log reaches.
+func (s *Service) neverEnded(ctx context.Context, kind, id, name, now, final string, err error) error {
+	ended := now == final
+	if errors.Is(err, mesh.ErrNotFound) {
+		ended, err = s.onRecord(ctx, kind+"/"+id, final)
 	}
-	return mesh.WithHint(fmt.Errorf("admin: revert: device %s was revoked since, which is final: %w", then.Name, mesh.ErrConflict), "add a new device")
+	if err != nil || !ended {
+		return err
+	}
+	return fmt.Errorf("admin: revert: %s %s was %s since, which is final: %w", kind, name, final, mesh.ErrConflict)
 }
 
-func (s *Service) revokedInAudit(ctx context.Context, object string) (bool, error) {
+// onRecord says whether the audit log knows the object in that state.
+func (s *Service) onRecord(ctx context.Context, object, state string) (bool, error) {
 	after := ""
 	for {
 		items, next, err := s.Store.Audit.Latest(ctx, after, maxPage)
@@ -117,9 +121,7 @@ func (s *Service) revokedInAudit(ctx context.Context, object string) (bool, erro
 			return false, err
 		}
 		for _, it := range items {
-			if slices.ContainsFunc(it.Value.Changes, func(c mesh.Change) bool {
-				return c.Object == object && c.After["state"] == string(mesh.DeviceRevoked)
-			}) {
+			if slices.ContainsFunc(it.Value.Changes, func(c mesh.Change) bool { return c.Object == object && c.After["state"] == state }) {
 				return true, nil
 			}
 		}

@@ -78,6 +78,27 @@ func (s *Service) backupRemoteRemove(ctx context.Context, req admin.Ref) (admin.
 	})
 }
 
+// backupRemoteSettle ends the alarm of a conflict that somebody has looked at.
+func (s *Service) backupRemoteSettle(ctx context.Context, req admin.Ref) (admin.BackupView, error) {
+	state, err := s.Store.BackupState.Get(ctx, store.BackupStateKey)
+	if ignoreAbsent(err) != nil {
+		return admin.BackupView{}, err
+	}
+	return s.changeBackup(ctx, "backup.remote.settle", func(b *mesh.BackupSettings) error {
+		at := slices.IndexFunc(b.Remotes, func(r mesh.BackupRemote) bool { return r.Name == req.Ref })
+		if at < 0 {
+			_, err := without("remote", b.Remotes, req.Ref, func(r mesh.BackupRemote) string { return r.Name })
+			return err
+		}
+		branch := state.Value.Remote(req.Ref).Conflict
+		if branch == "" {
+			return fmt.Errorf("admin: remote %s has no conflict: %w", req.Ref, mesh.ErrConflict)
+		}
+		b.Remotes[at].Settled = branch
+		return nil
+	})
+}
+
 func (s *Service) backupRecipientAdd(ctx context.Context, req admin.BackupRecipientAddRequest) (admin.BackupView, error) {
 	r := mesh.BackupRecipient{Name: req.Name, Key: strings.TrimSpace(req.Key), Protected: req.Protected, Added: s.now()}
 	err := r.Validate()

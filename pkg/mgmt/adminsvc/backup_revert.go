@@ -34,7 +34,7 @@ func (s *Service) backupRevert(ctx context.Context, req admin.BackupRevertReques
 	}
 	action := "backup.revert"
 	if req.Commit != "" {
-		action += " " + req.Commit[:min(12, len(req.Commit))]
+		action += ":" + req.Commit[:min(12, len(req.Commit))]
 	}
 	out := admin.BackupReverted{Object: req.Object}
 	defer s.Store.Sealing()()
@@ -93,7 +93,9 @@ func revert[K ~string, V any](c *store.Collection[K, V], id string, back func(co
 // what operators own: the rest is what the node says of itself now.
 func (s *Service) revertible(id string, data json.RawMessage) map[string]reverting {
 	return map[string]reverting{
-		"member": revert(s.Store.Members, id, func(_ context.Context, tx *store.Tx) error { return s.revertMember(tx, mesh.MemberID(id), data) }),
+		"member": revert(s.Store.Members, id, func(ctx context.Context, tx *store.Tx) error {
+			return s.revertMember(ctx, tx, mesh.MemberID(id), data)
+		}),
 		"device": revert(s.Store.Devices, id, func(ctx context.Context, tx *store.Tx) error {
 			return s.revertDevice(ctx, tx, mesh.DeviceID(id), data)
 		}),

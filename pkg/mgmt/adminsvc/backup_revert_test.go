@@ -47,7 +47,7 @@ func TestRevertBringsAMemberBack(t *testing.T) {
 	object := "member/" + string(m.ID)
 	then := r.stored(object)
 	then = bytes.Replace(then, []byte(`"name"`), []byte(`"ofLater":{"x":1},"name"`), 1) // a newer version wrote it
-	must(r.memberSet(r.ctx(), admin.MemberSetRequest{Ref: "alice", Name: new("bob"), State: new(mesh.MemberArchived)}))(t)
+	must(r.memberSet(r.ctx(), admin.MemberSetRequest{Ref: "alice", Name: new("bob"), State: new(mesh.MemberSuspended)}))(t)
 
 	seen := must(r.backupRevert(r.ctx(), admin.BackupRevertRequest{Object: object, JSON: then, Check: true}))(t)
 	if seen.Before["name"] != "bob" || seen.After["name"] != "alice" || seen.Same || seen.Rev == 0 {
@@ -67,7 +67,7 @@ func TestRevertBringsAMemberBack(t *testing.T) {
 	if got := r.stored(object); !bytes.Contains(got, []byte("ofLater")) {
 		t.Errorf("a member this program does not know is lost: %s", got)
 	}
-	if rec := r.audits()[0]; rec.Action != "backup.revert 0123456789ab" || rec.Changes[0].Before["name"] != "bob" || rec.Changes[0].After["name"] != "alice" {
+	if rec := r.audits()[0]; rec.Action != "backup.revert:0123456789ab" || rec.Changes[0].Before["name"] != "bob" || rec.Changes[0].After["name"] != "alice" {
 		t.Errorf("audit says %+v", rec)
 	}
 	if again := must(r.revert(object, then))(t); !again.Same {
@@ -134,6 +134,15 @@ func TestRevertDoesNotUnrevoke(t *testing.T) {
 	must(r.deviceRemove(r.ctx(), admin.Ref{Ref: string(d.ID)}))(t)
 	_, err := r.revert("device/"+string(d.ID), then["device/"+string(d.ID)])
 	refused(t, err, mesh.ErrConflict, "revoked since, which is final")
+	bob := r.member("bob")
+	object := "member/" + string(bob.ID)
+	was := r.stored(object)
+	must(r.memberSet(r.ctx(), admin.MemberSetRequest{Ref: "bob", State: new(mesh.MemberArchived)}))(t)
+	_, err = r.revert(object, was)
+	refused(t, err, mesh.ErrConflict, "archived since, which is final")
+	must(r.memberRemove(r.ctx(), admin.Ref{Ref: "bob"}))(t)
+	_, err = r.revert(object, was)
+	refused(t, err, mesh.ErrConflict, "archived since, which is final")
 	must(r.entryRemove(r.ctx(), admin.Ref{Ref: "gate"}))(t)
 	_, err = r.revert("entry/"+string(e.ID), then["entry/"+string(e.ID)])
 	refused(t, err, mesh.ErrNotFound, "join again with a new token")

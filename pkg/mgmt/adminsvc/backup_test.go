@@ -218,4 +218,11 @@ func TestBackupStateIsJudged(t *testing.T) {
 	for _, w := range []string{"disk full", "conflict/x", "device/d1 differs", "no quorum", "no space"} {
 		wantWarning(t, v, w, true)
 	}
+	v = must(r.backupRemoteSettle(r.ctx(), admin.Ref{Ref: "disk"}))(t)
+	wantWarning(t, v, "conflict/x", false)
+	if b := must(r.Store.Backup.Get(r.ctx(), store.BackupKey))(t).Value; b.Remotes[0].Settled != "conflict/x" {
+		t.Errorf("%+v", b.Remotes)
+	}
+	_, err := r.backupRemoteSettle(r.ctx(), admin.Ref{Ref: "dusk"})
+	refused(t, err, mesh.ErrNotFound, "did you mean disk?")
 }

@@ -142,6 +142,7 @@ func (s *Service) Bindings() []admin.Binding {
 		admin.BackupSet.Handle(s.backupSet),
 		admin.BackupRemoteAdd.Handle(s.backupRemoteAdd),
 		admin.BackupRemoteRemove.Handle(s.backupRemoteRemove),
+		admin.BackupRemoteSettle.Handle(s.backupRemoteSettle),
 		admin.BackupRecipientAdd.Handle(s.backupRecipientAdd),
 		admin.BackupRecipientRemove.Handle(s.backupRecipientRemove),
 		admin.BackupRevert.Handle(s.backupRevert),
