@@ -419,7 +419,7 @@ func TestABackupIsNotRestoredBesideALivingServer(t *testing.T) {
 	s := w.save(t)
 	conf := testConfig(filepath.Join(t.TempDir(), "data"))
 	_, err := s.restoration(conf).Run(t.Context())
-	if !errors.Is(err, mesh.ErrConflict) || !strings.Contains(err.Error(), w.addr.Mesh) || !strings.Contains(mesh.Hint(err), "mgmt recover") {
+	if !errors.Is(err, mesh.ErrConflict) || !strings.Contains(err.Error(), "of this mesh lives: it answers on "+w.addr.Mesh) || !strings.Contains(mesh.Hint(err), "mgmt recover") {
 		t.Errorf("got %v, hint %q", err, mesh.Hint(err))
 	}
 	nothingIn(t, conf.Dir)

@@ -1,11 +1,13 @@
 package mgmt
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -15,8 +17,8 @@ import (
 const dialTime = 3 * time.Second
 
 // nobodyAnswers refuses while anything accepts connections where a lost server
-// listened: two halves of a mesh would be two meshes. refusal says so of one of
-// them.
+// listened: two halves of a mesh would be two meshes. refusal says so of the
+// first.
 func nobodyAnswers(ctx context.Context, lost []mesh.Server, refusal func(ctx context.Context, s mesh.Server, at string) error) error {
 	var asks []func() error
 	for _, s := range lost {
@@ -24,17 +26,13 @@ func nobodyAnswers(ctx context.Context, lost []mesh.Server, refusal func(ctx con
 			asks = append(asks, func() error { return silent(ctx, s, at, refusal) })
 		}
 	}
-	errs := make(chan error, len(asks))
-	for _, ask := range asks {
-		go func() { errs <- ask() }()
+	errs := make([]error, len(asks))
+	var wg sync.WaitGroup
+	for i, ask := range asks {
+		wg.Go(func() { errs[i] = ask() })
 	}
-	var found error
-	for range asks {
-		if err := <-errs; err != nil && found == nil {
-			found = err
-		}
-	}
-	return found
+	wg.Wait()
+	return cmp.Or(errs...)
 }
 
 func silent(ctx context.Context, s mesh.Server, at string, refusal func(context.Context, mesh.Server, string) error) error {
