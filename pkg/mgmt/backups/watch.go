@@ -124,7 +124,7 @@ func (s *Service) makeVerifyKey(ctx context.Context) (set mesh.BackupSettings, e
 	if err != nil {
 		return set, err
 	}
-	_, err = s.Store.Change(ctx, store.By{Actor: actor}, "backup verify-key make", func(tx *store.Tx) error {
+	_, err = s.Store.Change(ctx, store.By{Actor: actor}, "backup.verify-key.make", func(tx *store.Tx) error {
 		return store.Update(tx, s.Store.Backup, store.BackupKey, func(b *mesh.BackupSettings) error {
 			if b.VerifyRecipient == "" {
 				b.VerifyRecipient, b.VerifyIdentity = recipient, sealed
@@ -223,7 +223,11 @@ func (t *term) head() string {
 func (t *term) keepRemotes() {
 	var out []mesh.BackupRemoteState
 	for _, r := range t.set.Remotes {
-		out = append(out, t.state.Remote(r.Name))
+		st := t.state.Remote(r.Name)
+		if st.Conflict == r.Settled {
+			st.Conflict = "" // somebody has looked at it
+		}
+		out = append(out, st)
 	}
 	t.state.Remotes = out
 }
