@@ -155,6 +155,9 @@ func TestSlowClientsDoNotStallOthers(t *testing.T) {
 	}
 	eventually(t, "30 streams", func() bool { return len(c.seen()) == 30 })
 	conn := dial(t, g.addr)
+	if err := conn.SetDeadline(time.Now().Add(3 * time.Minute)); err != nil { // a stall has no end
+		t.Fatal(err)
+	}
 	send(t, conn, hello(name))
 	if n, err := io.CopyN(io.Discard, conn, 32<<20); err != nil {
 		t.Errorf("the neighbour got %d bytes: %v", n, err)
