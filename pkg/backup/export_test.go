@@ -11,6 +11,7 @@ var (
 	PathOf         = pathOf
 	Readme         = readme
 	Sign           = sign
+	OpenFile       = open
 )
 
 // ReencodeShard parses the index of a shard and writes it again.
@@ -64,4 +65,13 @@ const MaxSegment = maxSegment
 func Named(folder string) []string {
 	f := folders[folder]
 	return append(strings.Fields(f.public), strings.Fields(f.personal)...)
+}
+
+// SealFor encrypts a file of a backup.
+func SealFor(s State, plain []byte) ([]byte, error) {
+	to, err := audienceOf(s)
+	if err != nil {
+		return nil, err
+	}
+	return to.seal(plain)
 }

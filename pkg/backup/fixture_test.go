@@ -1,7 +1,6 @@
 package backup_test
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto"
@@ -15,7 +14,6 @@ import (
 	"encoding/asn1"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"math/big"
@@ -253,11 +251,7 @@ func paths(f backup.Files) []string { return slices.Sorted(maps.Keys(f)) }
 
 func decrypt(t testing.TB, data []byte, id age.Identity) []byte {
 	t.Helper()
-	r, err := age.Decrypt(bytes.NewReader(data), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := io.ReadAll(r)
+	out, err := backup.OpenFile(data, []age.Identity{id})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ passphrase of the root, the mesh comes back.
   when the mesh was founded, and believe nothing here if it differs.
 - ` + "`<folder>/…/<id>.yaml`" + ` is what anybody may see of an object.
 - ` + "`<folder>/…/<id>.age`" + ` is the rest: names, addresses and secrets, encrypted with
-  [age](https://age-encryption.org) to those in ` + "`recipients/`" + `. ` + "`age -d -i KEY FILE`" + ` reads one.
+  [age](https://age-encryption.org) to those in ` + "`recipients/`" + `. ` + "`age -d -i KEY FILE | zcat -f`" + ` reads one.
 - ` + "`recipients/<name>.age`" + ` is an identity under a passphrase: ` + "`age -d`" + ` opens it.
 - ` + "`keys.age`" + ` is the data key, which opens the sealed values inside, and the sealed
   key of the root.

@@ -156,37 +156,7 @@ func audienceOf(s State) (audience, error) {
 
 func (a audience) empty() bool { return len(a.keys) == 0 }
 
-// seal encrypts to everybody in the audience.
-func (a audience) seal(plain []byte) ([]byte, error) {
-	var out bytes.Buffer
-	out.Grow(len(plain) + 400 + 150*len(a.keys))
-	w, err := age.Encrypt(&out, a.keys...)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(plain); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
-}
-
-// open decrypts an age file of bounded size.
-func open(data []byte, ids []age.Identity) ([]byte, error) {
-	r, err := age.Decrypt(bytes.NewReader(data), ids...)
-	if err != nil {
-		return nil, err
-	}
-	plain, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
-	if err == nil && len(plain) > MaxFile {
-		err = fmt.Errorf("more than %d bytes inside", MaxFile)
-	}
-	return plain, err
-}
-
-// files are those that name the recipients.
+// recipientFiles are those that name the recipients.
 func recipientFiles(rs []Recipient) []File {
 	var out []File
 	for _, r := range rs {
