@@ -28,10 +28,9 @@ import (
 type archive struct {
 	t     testing.TB
 	world *world
-	// at is called where the server is asked for something.
-	at func(point string)
 
-	mu       sync.Mutex // guards what is below
+	mu       sync.Mutex         // guards what is below
+	at       func(point string) // called where the server is asked for something
 	order    BackupOrder
 	denied   bool
 	drafts   []BackupBase
@@ -163,6 +162,13 @@ func (a *archive) set(f func()) {
 	f()
 }
 
+func (a *archive) reached(point string) {
+	a.mu.Lock()
+	at := a.at
+	a.mu.Unlock()
+	at(point)
+}
+
 // due asks for a commit, prove for a proof.
 func (a *archive) due() uint64 {
 	a.mu.Lock()
@@ -179,28 +185,28 @@ func (a *archive) prove() uint64 {
 }
 
 func (a *archive) Draft(ctx context.Context, base BackupBase, put func(backup.File) error) (*BackupDraft, error) {
-	a.at("draft")
+	a.reached("draft")
 	a.set(func() { a.drafts = append(a.drafts, base) })
 	s, audit := a.world.now(base.Epoch)
 	n := 0
 	sum, err := a.world.renderer.Draft(ctx, backup.Files(base.Files), s, audit, func(f backup.File) error {
 		if n++; n == 3 {
-			a.at("file")
+			a.reached("file")
 		}
 		if f.Path == "manifest.sig" {
-			a.at("manifest")
+			a.reached("manifest")
 		}
 		return put(f)
 	})
 	if err != nil || !sum.Changed {
 		return nil, err
 	}
-	a.at("drafted")
+	a.reached("drafted")
 	return &BackupDraft{Message: sum.Message(), Revision: s.Revision, Time: s.Time, Full: sum.Full}, nil
 }
 
 func (a *archive) Allow(_ context.Context, e BackupEpoch) error {
-	a.at("allow")
+	a.reached("allow")
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.allowed++
@@ -211,14 +217,14 @@ func (a *archive) Allow(_ context.Context, e BackupEpoch) error {
 }
 
 func (a *archive) Prove(ctx context.Context, p BackupProof, tree backup.Tree) {
-	a.at("prove")
+	a.reached("prove")
 	got := proven{BackupProof: p}
 	got.state, got.err = backup.Read(ctx, tree, []backup.Identity{a.world.reader}, backup.ReadOptions{Root: a.world.ca.RootHash(), Audit: true})
 	a.set(func() { a.proofs = append(a.proofs, got) })
 }
 
 func (a *archive) Ended(out BackupOutcome) {
-	a.at("ended")
+	a.reached("ended")
 	a.set(func() { a.outcomes = append(a.outcomes, out) })
 }
 

@@ -241,11 +241,3 @@ func tagName(t time.Time, every time.Duration) string {
 	}
 	return "backup/" + t.UTC().Truncate(every).Format(form)
 }
-
-// nextTag is when the next period begins.
-func nextTag(t time.Time, every time.Duration) time.Time {
-	if every <= 0 {
-		return t.Add(lookEvery)
-	}
-	return t.UTC().Truncate(every).Add(every)
-}

@@ -249,10 +249,10 @@ func (r *round) finish() {
 	if r.out.GetFailure() == controlpb.BackupOutcome_CLONE {
 		r.setAside()
 	}
-	soonest := time.Now().Add(lookEvery)
+	soonest := time.Now().Add(r.pace.look)
 	for _, m := range r.remotes {
 		if m.out != nil && r.stop == nil {
-			m.again.went(m.err == nil, earlier(time.Now().Add(lookEvery), nextTag(time.Now(), time.Duration(r.order.GetHeartbeatNanos()))))
+			m.again.went(m.err == nil, r.nextLook(time.Now()))
 		}
 		soonest = earlier(soonest, m.again.next)
 	}
@@ -260,6 +260,15 @@ func (r *round) finish() {
 	if r.stop == nil && r.wanted > r.drafted {
 		r.work.next = soonest // no remote has said what to build on
 	}
+}
+
+// nextLook is when a remote that went well is to be looked at again, at the latest.
+func (r *round) nextLook(now time.Time) time.Time {
+	at := now.Add(r.pace.look)
+	if every := time.Duration(r.order.GetHeartbeatNanos()); every > 0 {
+		at = earlier(at, now.UTC().Truncate(every).Add(every)) // the next tag
+	}
+	return at
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -14,21 +14,26 @@ import (
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
 )
 
-const (
-	// lookEvery is how often a remote is asked what it holds while nothing changes.
-	lookEvery = 10 * time.Minute
+// roundTime bounds a round whatever its parts say.
+const roundTime = 2 * time.Hour
+
+// pace is how fast backups go.
+type pace struct {
+	// look is how often a remote is asked what it holds while nothing changes.
+	look time.Duration
 	// After a failure a remote, or the clone, is left alone for a random time up to
-	// a bound that doubles from againFirst to againMost.
-	againFirst = 4 * time.Second
-	againMost  = 5 * time.Minute
-	// roundTime bounds a round whatever its parts say.
-	roundTime = 2 * time.Hour
-)
+	// a bound that doubles from first to most, and for half of first at least.
+	first, most time.Duration
+}
+
+// usual is the pace in service.
+func usual() pace { return pace{look: 10 * time.Minute, first: 4 * time.Second, most: 5 * time.Minute} }
 
 // backuper makes backups while it is ordered to.
 type backuper struct {
 	server controlpb.ChoresClient
 	tell   chan<- *controlpb.BackupOutcome
+	pace   pace
 	job    *backupJob // nil: none is ordered
 }
 
@@ -41,7 +46,7 @@ func (b *backuper) follow(ctx context.Context, o *controlpb.BackupOrder) {
 	}
 	b.stop()
 	if o != nil {
-		b.job = startBackups(ctx, o, b.server, b.tell)
+		b.job = b.start(ctx, o)
 	}
 }
 
@@ -58,6 +63,7 @@ type backupJob struct {
 	order  *controlpb.BackupOrder // without due and prove, which rise
 	server controlpb.ChoresClient
 	tell   chan<- *controlpb.BackupOutcome
+	pace   pace
 	woken  chan struct{}
 	end    context.CancelFunc
 	wg     sync.WaitGroup
@@ -73,12 +79,15 @@ type backupJob struct {
 
 // again says when to try something that may have failed.
 type again struct {
+	first time.Duration
 	back  control.Backoff
 	fails int
 	next  time.Time // not before then; zero: at once
 }
 
-func newAgain() again { return again{back: control.Backoff{Min: againFirst, Max: againMost}} }
+func (p pace) again() again {
+	return again{first: p.first, back: control.Backoff{Min: p.first, Max: p.most}}
+}
 
 func (a *again) due(now time.Time) bool { return !now.Before(a.next) }
 
@@ -90,13 +99,13 @@ func (a *again) went(ok bool, then time.Time) {
 		return
 	}
 	a.fails++
-	a.next = time.Now().Add(againFirst/2 + a.back.Next())
+	a.next = time.Now().Add(a.first/2 + a.back.Next())
 }
 
-func startBackups(ctx context.Context, o *controlpb.BackupOrder, server controlpb.ChoresClient, tell chan<- *controlpb.BackupOutcome) *backupJob {
-	j := &backupJob{order: fixed(o), server: server, tell: tell, woken: make(chan struct{}, 1), work: newAgain(), proof: newAgain()}
+func (b *backuper) start(ctx context.Context, o *controlpb.BackupOrder) *backupJob {
+	j := &backupJob{order: fixed(o), server: b.server, tell: b.tell, pace: b.pace, woken: make(chan struct{}, 1), work: b.pace.again(), proof: b.pace.again()}
 	for _, r := range o.GetRemotes() {
-		j.remotes = append(j.remotes, &remote{order: r, again: newAgain()})
+		j.remotes = append(j.remotes, &remote{order: r, again: b.pace.again()})
 	}
 	ctx, j.end = context.WithCancel(ctx)
 	j.raise(o)
@@ -154,7 +163,7 @@ func (j *backupJob) run(ctx context.Context) {
 // next is when there is something to do, unless it is woken before.
 func (j *backupJob) next(now time.Time) time.Time {
 	due, prove := j.asked()
-	at := now.Add(lookEvery)
+	at := now.Add(j.pace.look)
 	if due == 0 && prove == 0 {
 		return at
 	}

@@ -33,12 +33,17 @@ func TestMain(m *testing.M) {
 	if slices.Equal(os.Args[1:], []string{"mgmt", "aux"}) {
 		conn, err := Inherited()
 		if err == nil {
-			err = Work(context.Background(), conn)
+			err = work(context.Background(), conn, brisk())
 		}
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// brisk is the pace of backups in tests.
+func brisk() pace {
+	return pace{look: time.Minute, first: 50 * time.Millisecond, most: 400 * time.Millisecond}
 }
 
 // watch is somebody else's: it counts who asks for its URL.

@@ -5,10 +5,16 @@
 //	mgmt serve                                 mgmt aux
 //	Foreman ── Orders: jobs of the leader ──▶  Work
 //	        ◀─ Report: each second ──────────
+//	        ◀─ Draft, Allow, Proof ──────────  of backups, see Backup
 //
 // Jobs are done once in the mesh: the foreman of the server that holds the
 // office orders them, and takes them back when it loses the office or the mesh
 // is not well. A child that is silent, or does not take up its orders, is killed
-// and another one started. The child has no key, no certificate and no
-// credential; what it may call is two methods, over a socket without a name.
+// and another one started. Jobs do not wait for each other.
+//
+// The child has no key of the mesh, no certificate and no file of the server's
+// but its clone of the backups. It has what its orders say: the URL to ping, and
+// how to log in where backups go, in memory alone. What it may call is five
+// methods, over a socket without a name, and none of them tells it anything that
+// is not in a backup's repository.
 package chores

@@ -37,14 +37,16 @@ func Inherited() (net.Conn, error) {
 
 // Work does what the server at the other end orders until ctx ends. It fails
 // when the server is gone or does not answer.
-func Work(ctx context.Context, conn net.Conn) error {
+func Work(ctx context.Context, conn net.Conn) error { return work(ctx, conn, usual()) }
+
+func work(ctx context.Context, conn net.Conn, p pace) error {
 	cc, err := dial(conn)
 	if err != nil {
 		return err
 	}
 	defer cc.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	w := &worker{server: controlpb.NewChoresClient(cc), orders: make(chan *controlpb.Order), pings: make(chan *controlpb.PingOutcome), backups: make(chan *controlpb.BackupOutcome)}
+	w := &worker{pace: p, server: controlpb.NewChoresClient(cc), orders: make(chan *controlpb.Order), pings: make(chan *controlpb.PingOutcome), backups: make(chan *controlpb.BackupOutcome)}
 	lost := make(chan error, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() { lost <- w.receive(ctx) })
@@ -72,6 +74,7 @@ func dial(conn net.Conn) (*grpc.ClientConn, error) {
 
 // worker is the child's side.
 type worker struct {
+	pace    pace
 	server  controlpb.ChoresClient
 	orders  chan *controlpb.Order
 	pings   chan *controlpb.PingOutcome
@@ -99,7 +102,7 @@ func (w *worker) receive(ctx context.Context) error {
 func (w *worker) run(ctx context.Context, lost <-chan error) error {
 	ping := &pinger{asks: newRequester(), tell: w.pings}
 	defer ping.stop()
-	backup := &backuper{server: w.server, tell: w.backups}
+	backup := &backuper{server: w.server, tell: w.backups, pace: w.pace}
 	defer backup.stop()
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
