@@ -92,6 +92,10 @@ var folders = map[string]members{
 		public:   "id role member cell grant created by expires revoked used.node used.at",
 		personal: "name used.from used.keyHash",
 	},
+	"totals": {
+		kind:     "totals",
+		personal: "devices cores",
+	},
 }
 
 func known(folder string) bool { _, ok := folders[folder]; return ok }

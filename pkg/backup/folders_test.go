@@ -23,7 +23,7 @@ func TestEveryMemberHasAPlace(t *testing.T) {
 	for folder, v := range map[string]any{
 		"admins": mesh.Administrator{}, "backup": mesh.BackupSettings{}, "cells": mesh.Cell{}, "certs": mesh.CertRecord{}, "config": mesh.Config{},
 		"cores": mesh.Core{}, "devices": mesh.Device{}, "entries": mesh.Entry{}, "members": mesh.Member{}, "revocations": mesh.SignedRevocation{},
-		"rollouts": mesh.Rollout{}, "servers": mesh.Server{}, "tokens": mesh.Token{},
+		"rollouts": mesh.Rollout{}, "servers": mesh.Server{}, "tokens": mesh.Token{}, "totals": mesh.TrafficTotals{},
 	} {
 		named := append(strings.Fields(secret[folder]), backup.Named(folder)...)
 		have := membersOf(reflect.TypeOf(v), "", named)
