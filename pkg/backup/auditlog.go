@@ -32,7 +32,7 @@ type auditIndex struct {
 	Segments []auditSegment `json:"segments"` // in the order of writing
 	Through  string         `json:"through"`  // the last record in any
 	// Recent are the records in them of the time before Through in which others
-	// may still appear.
+	// may still appear, sorted.
 	Recent []string `json:"recent"`
 }
 
@@ -88,8 +88,8 @@ func (a *auditIndex) check() error {
 		}
 		first[s.First] = true
 	}
-	if slices.ContainsFunc(a.Recent, func(id string) bool { return !validID(id) }) {
-		return errors.New("recent: want the ids of records")
+	if slices.ContainsFunc(a.Recent, func(id string) bool { return !validID(id) }) || !slices.IsSorted(a.Recent) {
+		return errors.New("recent: want the ids of records, sorted")
 	}
 	return nil
 }
@@ -114,6 +114,12 @@ func earlier(id string, d time.Duration) string {
 		return id
 	}
 	return fmt.Sprintf("%016x", max(0, t.Add(-d).UnixMicro()))
+}
+
+// has says whether a record of the time after a.after() is in a segment.
+func (a *auditIndex) has(id string) bool {
+	_, found := slices.BinarySearch(a.Recent, id)
+	return found
 }
 
 // add puts a segment into the index.

@@ -53,7 +53,7 @@ type auditLog struct {
 }
 
 func (l *auditLog) add(o Object) error {
-	if l.index != nil && slices.Contains(l.index.Recent, o.ID) {
+	if l.index != nil && l.index.has(o.ID) {
 		return nil
 	}
 	if o.ID > l.named || o.ID <= l.through {
