@@ -109,3 +109,40 @@ func TestPackedHistoryIsTheSame(t *testing.T) {
 }
 
 func anybody(context.Context, *Tree) error { return nil }
+
+// TestPacksStayFew makes many packs, with a remote's among them.
+func TestPacksStayFew(t *testing.T) {
+	r, dir := open(t, Options{Limits: Limits{Loose: 5, Packs: 6}}), bare(t)
+	list := func(i int) string { return strings.Repeat(fmt.Sprintln("line", i%7), 50) + fmt.Sprintln(i) }
+	var ids []ID
+	for i := range 60 {
+		if i%20 == 10 {
+			push(t, r, local(dir))
+			c, err := Clone(t.Context(), local(dir), "", 0, Options{})
+			must(t, err)
+			put(t, c, "other", file("other", list(i)))
+			push(t, c, local(dir))
+			must(t, c.Close())
+			integrateAny(t, r, local(dir))
+		}
+		ids = append(ids, put(t, r, "n", file("list", list(i)), file(fmt.Sprint("d/", i), fmt.Sprint(i))))
+		packs, err := filepath.Glob(r.dir + "/objects/pack/*")
+		must(t, err)
+		if len(packs) > 2*9 {
+			t.Fatalf("%d files of packs", len(packs))
+		}
+	}
+	git(t, r.dir, "fsck", "--strict", "--full")
+	packs, err := filepath.Glob(r.dir + "/objects/pack/*.pack")
+	must(t, err)
+	for _, p := range packs {
+		git(t, r.dir, "verify-pack", p)
+	}
+	must(t, r.Close())
+	again := openAt(t, r.dir, Options{})
+	for i, id := range ids {
+		if got := content(t, again, id); got["list"] != list(i) {
+			t.Fatalf("commit %d holds %q", i, got["list"])
+		}
+	}
+}

@@ -20,7 +20,7 @@ import (
 const childEnv = "MESHCTL_REPO_CHILD"
 
 // small packs often, so that this too is interrupted.
-var small = Options{Mine: mineOnly, Limits: Limits{Loose: 12}}
+var small = Options{Mine: mineOnly, Limits: Limits{Loose: 8, Packs: 1}}
 
 // child is a server that takes in what the remote holds, and writes and pushes
 // three states.
@@ -66,7 +66,7 @@ func TestKilledAnywhere(t *testing.T) {
 		{"object", 1}, {"object", 3}, {"trees", 1}, {"commit", 1}, {"ref written", 2},
 		{"head", 1}, {"push", 1}, {"sending", 1}, {"sending", 2}, {"pushed", 1},
 		{"ref written", 4}, {"object", 5}, {"commit", 2}, {"push", 2}, {"pushed", 2},
-		{"packed", 1}, {"pack copied", 2}, {"sending", 3}, {"fetched", 3}, {"pushed", 3},
+		{"packed", 1}, {"merged", 1}, {"merge placed", 1}, {"merge removed", 1}, {"pack copied", 2}, {"sending", 3}, {"fetched", 3}, {"pushed", 3},
 	} {
 		t.Run(fmt.Sprintf("%s %d", at.point, at.nth), func(t *testing.T) {
 			dir, remote := filepath.Join(t.TempDir(), "repo.git"), bare(t)

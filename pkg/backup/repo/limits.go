@@ -18,6 +18,7 @@ type Limits struct {
 	Idle    time.Duration // without a byte from or to a remote; default 1 min
 	Time    time.Duration // for one conversation with a remote; default 30 min
 	Loose   int           // objects in files of their own before they are packed; default 4,000
+	Packs   int           // before the smaller ones are merged; default 24
 }
 
 func (l Limits) withDefaults() Limits {
@@ -31,5 +32,6 @@ func (l Limits) withDefaults() Limits {
 	l.Idle = cmp.Or(l.Idle, time.Minute)
 	l.Time = cmp.Or(l.Time, 30*time.Minute)
 	l.Loose = cmp.Or(l.Loose, 4_000)
+	l.Packs = cmp.Or(l.Packs, 24)
 	return l
 }

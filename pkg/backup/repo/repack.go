@@ -20,10 +20,15 @@ import (
 // many: ten thousand files of 4 KiB blocks hold what a pack holds in a hundredth.
 func (r *Repo) packIfMany(ctx context.Context) error {
 	loose, err := r.looseObjects()
-	if err != nil || len(loose) < r.opts.Limits.Loose {
+	if err != nil {
 		return err
 	}
-	return r.Pack(ctx)
+	if len(loose) >= r.opts.Limits.Loose {
+		if err := r.Pack(ctx); err != nil {
+			return err
+		}
+	}
+	return r.mergeIfMany(ctx)
 }
 
 // looseObjects lists the objects in files of their own.
