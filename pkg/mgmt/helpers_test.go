@@ -28,4 +28,4 @@ func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 func nothing() *x509.CertificateRequest { return new(x509.CertificateRequest) }
 
-func newKey(t *testing.T) *ecdsa.PrivateKey { return identitytest.Key(t) }
+func newKey(t testing.TB) *ecdsa.PrivateKey { return identitytest.Key(t) }

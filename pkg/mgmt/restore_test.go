@@ -35,7 +35,7 @@ type saved struct {
 }
 
 // save makes a backup of what the server holds.
-func (r *running) save(t *testing.T, change ...func(*backup.State)) saved {
+func (r *running) save(t testing.TB, change ...func(*backup.State)) saved {
 	t.Helper()
 	id, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *running) save(t *testing.T, change ...func(*backup.State)) saved {
 	return out
 }
 
-func (r *running) auditAfter(t *testing.T) backup.AuditSource {
+func (r *running) auditAfter(t testing.TB) backup.AuditSource {
 	return func(after string) iter.Seq2[backup.Object, error] {
 		return func(yield func(backup.Object, error) bool) {
 			items, _, err := r.store.Audit.Page(t.Context(), after, 1000)

@@ -158,7 +158,7 @@ func (r *running) stop() error {
 func givePassphrase(context.Context) (mesh.Secret, error) { return passphrase, nil }
 
 // getWorld returns the shared server.
-func getWorld(t *testing.T) *world {
+func getWorld(t testing.TB) *world {
 	t.Helper()
 	theWorld.Do(func() {
 		dir, err := os.MkdirTemp("", "mgmt")
@@ -180,12 +180,12 @@ func getWorld(t *testing.T) *world {
 }
 
 // local is a client on the socket.
-func (r *running) local(t *testing.T) *grpc.ClientConn {
+func (r *running) local(t testing.TB) *grpc.ClientConn {
 	t.Helper()
 	return newClient(t, "unix:"+r.addr.Socket, insecure.NewCredentials())
 }
 
-func newClient(t *testing.T, target string, creds credentials.TransportCredentials) *grpc.ClientConn {
+func newClient(t testing.TB, target string, creds credentials.TransportCredentials) *grpc.ClientConn {
 	t.Helper()
 	cc, err := grpc.NewClient(target, grpc.WithTransportCredentials(creds), grpc.WithNoProxy())
 	if err != nil {
@@ -210,7 +210,7 @@ func stranger(t *testing.T, addr string, root [32]byte) *grpc.ClientConn {
 
 func tlsCreds(c *tls.Config) credentials.TransportCredentials { return credentials.NewTLS(c) }
 
-func call[Req, Resp any](t *testing.T, m admin.Method[Req, Resp], cc *grpc.ClientConn, req Req) Resp {
+func call[Req, Resp any](t testing.TB, m admin.Method[Req, Resp], cc *grpc.ClientConn, req Req) Resp {
 	t.Helper()
 	resp, err := m.Call(t.Context(), cc, req)
 	if err != nil {
@@ -223,7 +223,7 @@ func call[Req, Resp any](t *testing.T, m admin.Method[Req, Resp], cc *grpc.Clien
 func unique(what string) string { return what + " " + mesh.NewLabel()[:6] }
 
 // home makes a member and a cell.
-func (r *running) home(t *testing.T) (member, cell string) {
+func (r *running) home(t testing.TB) (member, cell string) {
 	t.Helper()
 	cc := r.local(t)
 	m := call(t, admin.MemberAdd, cc, admin.MemberAddRequest{Name: unique("member")})
