@@ -240,6 +240,20 @@ func (a *archive) last(due uint64) (BackupOutcome, error) {
 	return BackupOutcome{}, errors.New("no outcome yet")
 }
 
+// left is how a remote was left when it was last attended to.
+func (a *archive) left(name string) (RemoteOutcome, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, out := range slices.Backward(a.outcomes) {
+		for _, r := range out.Remotes {
+			if r.Name == name {
+				return r, true
+			}
+		}
+	}
+	return RemoteOutcome{}, false
+}
+
 // readRemote reads the backup that a repository holds.
 func readRemote(t testing.TB, w *world, remote string) *backup.State {
 	t.Helper()

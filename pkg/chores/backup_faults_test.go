@@ -79,6 +79,31 @@ func TestAStaleLeaderStopsBeforeItPushes(t *testing.T) {
 	}
 }
 
+// TestAServerThatDoesNotAnswerIsNotPushedFor: it may be paused.
+func TestAServerThatDoesNotAnswerIsNotPushedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	remote := bare(t)
+	a := newArchive(t, w, BackupEpoch{1, 1}, t.TempDir(), remote)
+	s := newBackups(t, a)
+	w.change(1)
+	before := s.done(t, a)
+	paused := make(chan struct{})
+	defer close(paused)
+	on(a, func(point string) {
+		if point == "allow" {
+			<-paused
+		}
+	})
+	w.change(2)
+	a.due()
+	s.Wake()
+	until(t, "it gave up", func() bool { r, _ := a.left("remote0"); return r.Failure == FailDraft && r.Behind == 1 })
+	if head := git(t, remote, "rev-parse", "main"); head != before.Commit {
+		t.Errorf("it pushed %s", head)
+	}
+}
+
 // TestTwoLeadersAtOneRemote has two servers, each with a child, take turns and
 // overlap (G-07, D-04).
 func TestTwoLeadersAtOneRemote(t *testing.T) {
@@ -109,7 +134,8 @@ func TestTwoLeadersAtOneRemote(t *testing.T) {
 	<-inside
 	until(t, "the old one finds the later epoch", func() bool {
 		out, err := old.last(due)
-		return err == nil && out.Failure == FailStale && out.Remotes[0].Failure == FailStale
+		r, _ := old.left("remote0")
+		return err == nil && out.Failure == FailStale && r.Failure == FailStale
 	})
 	sound(t, w, remote)
 	linear(t, remote)
@@ -172,13 +198,14 @@ func TestARemoteThatIsDownCatchesUp(t *testing.T) {
 		s.Wake()
 		until(t, "one remote holds it", func() bool {
 			out, err := a.last(due)
-			return err == nil && len(out.Remotes) > 0 && out.Remotes[len(out.Remotes)-1].Name == "remote1" && out.Remotes[len(out.Remotes)-1].Head == out.Commit
+			r, ok := a.left("remote1")
+			return err == nil && ok && r.Head == out.Commit
 		})
 		sound(t, w, up)
 	}
 	until(t, "the other is reported", func() bool {
-		out, err := a.last(0)
-		return err == nil && out.Remotes[0].Name == "remote0" && out.Remotes[0].Failure == FailMissing && out.Remotes[0].Behind == 3
+		r, ok := a.left("remote0")
+		return ok && r.Failure == FailMissing && r.Behind == 3
 	})
 	git(t, "", "init", "-q", "--bare", "-b", "main", down)
 	s.reach(t, a, a.Order().Due)

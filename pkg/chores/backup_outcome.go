@@ -88,7 +88,7 @@ var failures = map[controlpb.BackupOutcome_Failure]struct {
 	controlpb.BackupOutcome_DAMAGED:          {FailDamaged, "what the remote holds cannot be read"},
 	controlpb.BackupOutcome_STALE:            {FailStale, "the remote holds a backup of a later epoch"},
 	controlpb.BackupOutcome_DENIED:           {FailDenied, "this server no longer leads"},
-	controlpb.BackupOutcome_DRAFT:            {FailDraft, "the server could not say what to commit"},
+	controlpb.BackupOutcome_DRAFT:            {FailDraft, "the server could not say what to do"},
 	controlpb.BackupOutcome_CLONE:            {FailClone, "the clone on this server cannot be used"},
 	controlpb.BackupOutcome_NO_GIT:           {FailNoGit, "the program git is needed for this remote and is not installed here"},
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -38,8 +39,8 @@ func (j *backupJob) newRound() *round {
 	return &round{backupJob: j, out: new(controlpb.BackupOutcome), signed: map[repo.ID]*backup.Manifest{}, tags: map[string]struct{}{}}
 }
 
-// run does the round. Remotes that went well come first, so that they do not wait
-// for those that did not.
+// run does the round. Remotes that went well when last tried, and those that did
+// not, have rounds of their own, so that the former do not wait for the latter.
 func (r *round) run(ctx context.Context) {
 	due, proof := r.asked()
 	r.wanted = due
@@ -49,9 +50,9 @@ func (r *round) run(ctx context.Context) {
 		return
 	}
 	well, ill := r.attended()
-	r.bring(ctx, well)
-	if len(ill) > 0 && r.stop == nil {
-		r.bring(ctx, ill)
+	if before := r.clone.Head(); len(ill) == 0 || r.pressing(well, before) {
+		r.bring(ctx, well)
+	} else if r.bring(ctx, ill); r.clone.Head() != before {
 		r.bring(ctx, well) // what came from the others
 	}
 	if proof > r.proved && r.proof.due(time.Now()) && r.stop == nil {
@@ -74,27 +75,35 @@ func (r *round) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// attended are the remotes that it is time for: those that went well when last
+// attended are the remotes that may be tried: those that went well when last
 // tried, and those that did not and whose time has come.
 func (r *round) attended() (well, ill []*remote) {
-	now := time.Now()
 	for _, m := range r.remotes {
 		m.out = nil
 		switch {
 		case m.again.fails == 0:
 			well = append(well, m)
-		case m.again.due(now):
+		case m.again.due(time.Now()):
 			ill = append(ill, m)
-		default:
-			continue
 		}
-		m.begin()
 	}
 	return well, ill
 }
 
+// pressing says whether there is something to do for the remotes that went well,
+// or something to commit.
+func (r *round) pressing(well []*remote, head repo.ID) bool {
+	if r.wanted > r.drafted && (len(well) > 0 || head != "") {
+		return true
+	}
+	return slices.ContainsFunc(well, func(m *remote) bool { return m.again.due(time.Now()) })
+}
+
 // bring makes remotes hold the state of now.
 func (r *round) bring(ctx context.Context, remotes []*remote) {
+	for _, m := range remotes {
+		m.begin()
+	}
 	for range maxPasses {
 		r.each(remotes, func(m *remote) error { return r.take(ctx, m) })
 		if r.stop == nil {
