@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"encoding/pem"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -10,6 +11,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	gogit "github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing/transport/http"
 
 	"github.com/meshctl/meshctl/pkg/backup"
 )
@@ -198,6 +203,45 @@ func BenchmarkCloneGit(b *testing.B) {
 	})
 }
 
+// BenchmarkPushGoGit is go-git's own push of all, then of one change, over https.
+func BenchmarkPushGoGit(b *testing.B) {
+	root := b.TempDir()
+	s := startHTTP(b, root)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	pushIt := func(b *testing.B, r *Repo, to string) {
+		b.Helper()
+		rm := gogit.NewRemote(r.store, &config.RemoteConfig{Name: "x", URLs: []string{s.URL + to}})
+		must(b, rm.PushContext(b.Context(), &gogit.PushOptions{RemoteName: "x", RefSpecs: []config.RefSpec{"refs/heads/main:refs/heads/main"},
+			Auth: &http.BasicAuth{Username: "git", Password: s.token.Reveal()}, CABundle: ca}))
+	}
+	n := 0
+	fresh := func(b *testing.B) string {
+		b.Helper()
+		n++
+		git(b, "", "init", "-q", "--bare", "-b", "main", filepath.Join(root, fmt.Sprint(n, ".git")))
+		return fmt.Sprint("/", n, ".git")
+	}
+	r := open(b, Options{})
+	benchCommit(b, r, benchFiles, 0)
+	b.Run("all", func(b *testing.B) {
+		for b.Loop() {
+			pushIt(b, r, fresh(b))
+		}
+		peak(b)
+	})
+	b.Run("one", func(b *testing.B) {
+		to := fresh(b)
+		pushIt(b, r, to)
+		k := 0
+		for b.Loop() {
+			k++
+			put(b, r, "one", benchFile(k%benchFiles, k))
+			pushIt(b, r, to)
+		}
+		peak(b)
+	})
+}
+
 // gitRemotes runs what f makes over a path, SSH and https.
 func gitRemotes(b *testing.B, f func(b *testing.B, work string, fresh func() string) func()) {
 	run := func(b *testing.B, fresh func() string) {
@@ -266,9 +310,15 @@ func BenchmarkGrowth(b *testing.B) {
 		b.ReportMetric(float64(size(b, r.dir)-here)/1024, "here-packed-KiB")
 		b.ReportMetric(float64(size(b, dir)-there)/1024, "remote-KiB")
 		git(b, dir, "gc", "-q")
-		b.ReportMetric(float64(size(b, dir))/1024-float64(there)/1024, "remote-gc-KiB")
+		b.ReportMetric(float64(size(b, dir)-there)/1024, "remote-gc-KiB")
+		peak(b)
+		c, err := Clone(b.Context(), local(dir), "", 0, Options{})
+		must(b, err)
+		must(b, c.Close())
 	}
-	peak(b)
+	var u syscall.Rusage
+	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+	b.ReportMetric(float64(u.Maxrss)/1024, "clone-peak-MiB")
 }
 
 // device is the two files of a device; its line in the index is changed.

@@ -129,15 +129,23 @@ func (m *merger) plan(packs []string) error {
 	return nil
 }
 
-func readIndex(pack string) (part, error) {
+func openIndex(pack string) (*idxfile.MemoryIndex, error) {
 	f, err := os.Open(indexPath(pack))
 	if err != nil {
-		return part{}, err
+		return nil, err
 	}
 	defer f.Close()
 	idx := idxfile.NewMemoryIndex()
 	if err := idxfile.NewDecoder(f).Decode(idx); err != nil {
-		return part{}, damaged(err, "read %s", indexPath(pack))
+		return nil, damaged(err, "read %s", indexPath(pack))
+	}
+	return idx, nil
+}
+
+func readIndex(pack string) (part, error) {
+	idx, err := openIndex(pack)
+	if err != nil {
+		return part{}, err
 	}
 	st, err := os.Stat(pack)
 	if err != nil {
