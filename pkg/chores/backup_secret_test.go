@@ -162,7 +162,15 @@ func TestAPushThatHangsKeepsNobodyWaiting(t *testing.T) {
 	defer conn.Close()
 	pid := s.Status().PID
 	before := watch.asked.Load()
+	a.due() // is for the next round
+	s.Wake()
 	until(t, "pings go on", func() bool { return watch.asked.Load() >= before+3 })
+	if len(asked) != 0 {
+		t.Error("a commit that is due ended a push")
+	}
+	a.set(func() { a.order.Epoch.Leader++ }) // ends it
+	s.Wake()
+	defer (<-asked).Close()
 	begun := time.Now()
 	s.depose()
 	<-s.gone

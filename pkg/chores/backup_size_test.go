@@ -13,7 +13,7 @@ import (
 // MESHCTL_BACKUP_OBJECTS says how many objects, of two files each, it has.
 func TestAFirstCommitOfManyFiles(t *testing.T) {
 	t.Parallel()
-	n := 2_500
+	n := 1_500
 	if text := os.Getenv("MESHCTL_BACKUP_OBJECTS"); text != "" {
 		var err error
 		if n, err = strconv.Atoi(text); err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // TestMain is also the child: the foreman starts this very program.
 func TestMain(m *testing.M) {
