@@ -389,6 +389,43 @@ func TestWhatIsWrongWithABackupIsSaidBeforeAnythingIsWritten(t *testing.T) {
 	}
 }
 
+// TestAnUnsignedBackupIsRestoredOnDemandAlone: audit and an event say so. The epoch
+// is above every one that is known of.
+func TestAnUnsignedBackupIsRestoredOnDemandAlone(t *testing.T) {
+	b := burn(t)
+	delete(b.tree, "manifest.sig")
+	x := b.restoration(b.conf)
+	if _, err := x.Run(t.Context()); !errors.Is(err, mesh.ErrDenied) {
+		t.Fatalf("not asked for: %v", err)
+	}
+	x.Seen = 5
+	x.Read = func(ctx context.Context) (*backup.State, error) {
+		return backup.Read(ctx, b.tree, b.ids, backup.ReadOptions{Root: b.root, Unsigned: true})
+	}
+	if _, err := x.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := start(b.conf, new(logBuffer), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.stop()
+	cc := r.local(t)
+	if e := call(t, admin.ConfigGet, cc, admin.None{}).Epoch; e != 6 {
+		t.Errorf("epoch %d, want one above 5", e)
+	}
+	said := false
+	for _, a := range call(t, admin.AuditList, cc, admin.AuditListRequest{}).Items {
+		said = said || slices.ContainsFunc(a.Changes, func(c mesh.Change) bool { return c.Object == "unsigned-backup/"+x.From })
+	}
+	told := slices.ContainsFunc(call(t, admin.EventList, cc, admin.EventListRequest{}).Items, func(e mesh.Event) bool {
+		return e.Type == mesh.EventMeshRestored && strings.Contains(e.Cause, "signature was not asked for")
+	})
+	if !said || !told {
+		t.Errorf("audit says so: %v, an event: %v", said, told)
+	}
+}
+
 func TestABackupWithoutSecretsIsRefusedWithWhatIsLost(t *testing.T) {
 	w := getWorld(t)
 	member, cell := w.home(t)
