@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -65,6 +66,7 @@ func (l *Lab) anchors(t *testing.T) anchors {
 	a.none = map[string]tls.Certificate{
 		"a server of a foreign mesh":       foreign.Certificate(t, id),
 		"an entry of a foreign mesh":       foreign.Certificate(t, foreign.Identity(mesh.RoleEntry)),
+		"what signs backups":               l.backupSigner(t, id.Mesh),
 		"a cell's CA":                      pair(t, filepath.Join(l.Cores[0].Data(), "cell.pem")),
 		"a peer of a foreign etcd":         etcdCert(t, other, ca.EtcdPeer, embedded.PeerName, from),
 		"a client of a foreign etcd":       etcdCert(t, other, ca.EtcdClient, embedded.ClientName, from),
@@ -72,6 +74,35 @@ func (l *Lab) anchors(t *testing.T) anchors {
 		"a web server's root":              selfSigned(t, web),
 	}
 	return a
+}
+
+// backupSigner is what a server signs its backups with.
+func (l *Lab) backupSigner(t *testing.T, m mesh.ID) tls.Certificate {
+	t.Helper()
+	read := func(name string) []byte {
+		b, err := os.ReadFile(filepath.Join(l.Mgmt[0].Data(), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	var own struct{ Server mesh.ServerID }
+	root, err1 := ca.ParseCert(read("root.crt"))
+	intermediate, err2 := ca.ParseCert(read("intermediate.crt"))
+	key, err3 := ca.ParseKey(mesh.Secret(read("intermediate.key")))
+	if err := errors.Join(err1, err2, err3, json.Unmarshal(read("server.json"), &own)); err != nil {
+		t.Fatal(err)
+	}
+	a, err := ca.New(ca.Config{Mesh: m, Server: own.Server, Root: root, Intermediate: intermediate, Key: key, Records: struct{ ca.Records }{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signs := identitytest.Key(t)
+	chain, err := a.IssueBackup(signs.Public(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: chain, PrivateKey: signs}
 }
 
 func etcdCert(t *testing.T, authority *ca.EtcdCA, use ca.EtcdUse, cn, host string) tls.Certificate {
