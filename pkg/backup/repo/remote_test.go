@@ -229,3 +229,62 @@ func TestNoGitProgram(t *testing.T) {
 		t.Errorf("fetch: %v (%s), want no-git", err, ReasonOf(err))
 	}
 }
+
+// TestGitThatHangs: the program is ended with all that it started.
+func TestGitThatHangs(t *testing.T) {
+	dir := t.TempDir()
+	pid := filepath.Join(dir, "pid")
+	script := filepath.Join(dir, "git")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nsleep 600 &\necho $! > "+pid+"\nwait\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := open(t, Options{Git: script, Limits: Limits{Idle: time.Second}})
+	start := time.Now()
+	if _, err := r.Fetch(t.Context(), local(dir)); ReasonOf(err) != ReasonTimeout || !errors.Is(err, mesh.ErrUnavailable) {
+		t.Errorf("fetch: %v (%s), want a timeout", err, ReasonOf(err))
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	b, err := os.ReadFile(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); ; {
+		state, err := os.ReadFile("/proc/" + strings.TrimSpace(string(b)) + "/stat")
+		if err != nil || strings.Contains(string(state), ") Z ") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("it still runs: %s", state)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// TestShallowClone goes on from a clone without history, and says what it
+// cannot do.
+func TestShallowClone(t *testing.T) {
+	r, dir := open(t, Options{}), bare(t)
+	for i := range 5 {
+		put(t, r, "n", file("a", fmt.Sprint(i)))
+	}
+	push(t, r, local(dir))
+	c, err := Clone(t.Context(), local(dir), "", 1, Options{})
+	must(t, err)
+	defer c.Close()
+	want := put(t, c, "next", file("a", "next"))
+	push(t, c, local(dir))
+	if got := git(t, dir, "rev-parse", "main"); got != string(want) {
+		t.Errorf("the remote is at %s, want %s", got, want)
+	}
+	git(t, dir, "fsck", "--strict")
+	err = c.Push(t.Context(), local(bare(t)), c.Head(), nil)
+	if !errors.Is(err, mesh.ErrConflict) || ReasonOf(err) != ReasonRefused || mesh.Hint(err) == "" {
+		t.Errorf("push to a new remote: %v (%s), want it refused with a hint", err, ReasonOf(err))
+	}
+	// With the rest of the history it can be.
+	if _, err := r.Fetch(t.Context(), local(dir)); err != nil {
+		t.Fatal(err)
+	}
+}
