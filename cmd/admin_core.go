@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,7 +49,24 @@ func coreFields(c admin.CoreView, now time.Time) []field {
 		{"Version", c.Version},
 		{"Joined", at(c.Joined, now)},
 		{"Certificate ends", at(c.CertEnds, now)},
+		{"Moved", moved(c.Used)},
 	}, statusFields(c.Status, now)...)
+}
+
+// moved is what went up and down.
+func moved(t mesh.Traffic) string {
+	if t == (mesh.Traffic{}) {
+		return ""
+	}
+	return fmt.Sprintf("%s up, %s down, %d connections", size(t.Up), size(t.Down), t.Connections)
+}
+
+// inAll is what went either way.
+func inAll(t mesh.Traffic) string {
+	if t == (mesh.Traffic{}) {
+		return ""
+	}
+	return size(t.Plus(mesh.Traffic{Up: t.Down}).Up)
 }
 
 // onlyYes leaves out what is not so.

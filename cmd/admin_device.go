@@ -27,6 +27,7 @@ func deviceNoun() noun[admin.DeviceView] {
 			text("STATE", func(d admin.DeviceView) string { return string(d.State) }),
 			text("CELL", func(d admin.DeviceView) string { return d.CellName }),
 			text("VIA", func(d admin.DeviceView) string { return cmp.Or(listOf(d.Via), "(none)") }),
+			text("MOVED", func(d admin.DeviceView) string { return inAll(d.Used) }),
 			{"EXPIRES", func(d admin.DeviceView, now time.Time) string { return age(d.Limits.Expires, now) }},
 			{"AGE", func(d admin.DeviceView, now time.Time) string { return age(d.Created, now) }},
 			text("ID", func(d admin.DeviceView) string { return string(d.ID) }),
@@ -50,6 +51,8 @@ func deviceFields(d admin.DeviceView, now time.Time) []field {
 		{"Connections", limitOf(int64(d.Limits.Connections), count(d.Limits.Connections))},
 		{"Traffic", limitOf(d.Limits.Traffic, size(d.Limits.Traffic))},
 		{"Expires", cmp.Or(at(d.Limits.Expires, now), "never")},
+		{"Moved", moved(d.Used)},
+		{"Last used", at(d.LastUsed, now)},
 		{"Created", at(d.Created, now)},
 	}
 }

@@ -58,6 +58,7 @@ func meshFields(v admin.Status, now time.Time) []field {
 		{"Cores", coreStates(v.Cores)},
 		{"Entries online", fmt.Sprintf("%d of %d", v.EntriesOnline, v.Entries)},
 		{"Routes", count(v.Routes)},
+		{"Moved", moved(v.Used)},
 		{"On trial", onTrial(v.Rollouts)},
 		{"Database", databaseUse(v.Server.Etcd)},
 		{"Dead-man ping", pingState(v.Server, now)},

@@ -92,6 +92,10 @@ type DeviceView struct {
 	CoreName    string            `json:"coreName,omitzero"`
 	ServerNames []mesh.ServerName `json:"serverNames"`
 	Limits      mesh.Limits       `json:"limits,omitzero"`
+	// Used is what it has moved since it was made, as far as cores have reported
+	// it and a minute has passed since; LastUsed is the hour in which it last did.
+	Used     mesh.Traffic `json:"used,omitzero"`
+	LastUsed time.Time    `json:"lastUsed,omitzero"`
 	// Via are the cores its routes name now, in order; empty says why in Waiting.
 	Via     []string  `json:"via"`
 	Waiting string    `json:"waiting,omitzero"`
@@ -155,6 +159,7 @@ type CoreView struct {
 	CellName   string           `json:"cellName"`
 	Status     *mesh.NodeStatus `json:"status,omitzero"`
 	CertEnds   time.Time        `json:"certificateEnds,omitzero"`
+	Used       mesh.Traffic     `json:"used,omitzero"` // what was moved through it, see DeviceView
 }
 
 // CoreSetRequest changes what is not nil.
@@ -284,6 +289,7 @@ type Status struct {
 	Cores           map[string]int `json:"cores"` // by state
 	EntriesOnline   int            `json:"entriesOnline"`
 	Entries         int            `json:"entries"`
+	Used            mesh.Traffic   `json:"used,omitzero"`     // by all devices
 	Rollouts        []RolloutView  `json:"rollouts,omitzero"` // that not all nodes run
 	Warnings        []string       `json:"warnings,omitzero"`
 }

@@ -49,11 +49,15 @@ func (s *Service) coreViewer(ctx context.Context) (func(mesh.Core) admin.CoreVie
 	if err != nil {
 		return nil, err
 	}
+	traffic, err := s.Store.Traffic(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return func(c mesh.Core) admin.CoreView {
 		node := nodeName(mesh.RoleCore, c.ID)
 		return admin.CoreView{
 			Core: c, MemberName: members[c.Member].Name, CellName: cells[c.Cell].Name,
-			Status: known.status(node), CertEnds: known.ends[node],
+			Status: known.status(node), CertEnds: known.ends[node], Used: traffic.Cores[c.ID],
 		}
 	}, nil
 }

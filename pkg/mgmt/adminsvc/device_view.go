@@ -38,11 +38,15 @@ func (s *Service) deviceList(ctx context.Context, req admin.DeviceListRequest) (
 	if err != nil {
 		return admin.List[admin.DeviceView]{}, err
 	}
+	traffic, err := s.Store.Traffic(ctx)
+	if err != nil {
+		return admin.List[admin.DeviceView]{}, err
+	}
 	return list(ctx, req.Page, s.Store.Devices.Page, func(_ string, d mesh.Device) (admin.DeviceView, bool) {
 		if !only(member, d.Member) || !only(cell, d.Assigned.Cell) {
 			return admin.DeviceView{}, false
 		}
-		return s.showDevice(d, u, hopsOf(d, u, routes, s)), true
+		return used(s.showDevice(d, u, hopsOf(d, u, routes, s)), traffic), true
 	})
 }
 
@@ -109,7 +113,11 @@ func (s *Service) deviceView(ctx context.Context, id mesh.DeviceID) (admin.Devic
 			return admin.DeviceView{}, err
 		}
 	}
-	return s.showDevice(d, u, hops), nil
+	traffic, err := s.Store.Traffic(ctx)
+	if err != nil {
+		return admin.DeviceView{}, err
+	}
+	return used(s.showDevice(d, u, hops), traffic), nil
 }
 
 func (s *Service) showDevice(d mesh.Device, u usage, hops []mesh.Hop) admin.DeviceView {

@@ -43,6 +43,11 @@ func (s *Service) statusGet(ctx context.Context, _ admin.None) (admin.Status, er
 	if err != nil {
 		return st, err
 	}
+	traffic, err := s.Store.Traffic(ctx)
+	if err != nil {
+		return st, err
+	}
+	st.Used = traffic.All
 	cfg, err := s.configGet(ctx, admin.None{})
 	if err != nil {
 		return st, err

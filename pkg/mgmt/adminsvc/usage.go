@@ -51,6 +51,13 @@ func (s *Service) usageIn(tx *store.Tx) (usage, error) {
 	return u, err
 }
 
+// used adds what a device has moved.
+func used(v admin.DeviceView, t store.TrafficNow) admin.DeviceView {
+	d := t.Devices[v.ID]
+	v.Used, v.LastUsed = d.Traffic, d.Last.Start()
+	return v
+}
+
 func (u usage) member(m mesh.Member) admin.MemberView {
 	v := admin.MemberView{Member: m}
 	for _, d := range u.devices {
