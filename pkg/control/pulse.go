@@ -59,8 +59,8 @@ func (s *session) report() error {
 	return s.send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: r}})
 }
 
-// end gives back the reports that may not have arrived. One of them may be
-// counted twice then; none is lost.
+// end gives back the reports that may not have arrived. One of them may arrive
+// twice then, which Report.metered allows for; none is lost.
 func (s *session) end() {
 	back, ok := s.home.Role.(Restorer)
 	if !ok {
