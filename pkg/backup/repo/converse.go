@@ -102,6 +102,8 @@ func (r *Repo) dialogue(ctx context.Context, rm Remote, kind mesh.RemoteKind, s 
 	} else {
 		err = f(ctx, c)
 	}
+	// A folder's git may tidy up now, and says nothing meanwhile.
+	w.timer.Stop()
 	closed := l.close()
 	if err == nil && closed != nil && ctx.Err() != nil {
 		err = closed
@@ -150,7 +152,11 @@ func withSaid(err error, said string) error {
 			reason = better
 		}
 	}
-	return &Fault{Reason: reason, Err: fmt.Errorf("%w (the remote says %s)", err, quote(said))}
+	err = &Fault{Reason: reason, Err: fmt.Errorf("%w (the remote says %s)", err, quote(said))}
+	if strings.Contains(said, "dubious ownership") {
+		return mesh.WithHint(err, "the folder has to belong to the user that the server runs as")
+	}
+	return err
 }
 
 // classify finds the reason in what a remote says, for people and in English.

@@ -288,3 +288,16 @@ func TestShallowClone(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestFolderOfSomebodyElse: git does not trust it, and the hint says what to do.
+func TestFolderOfSomebodyElse(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a folder away")
+	}
+	dir := bare(t)
+	must(t, os.Chown(dir, 12345, 12345))
+	r := open(t, Options{})
+	if _, err := r.Fetch(t.Context(), local(dir)); ReasonOf(err) != ReasonAuth || !strings.Contains(mesh.Hint(err), "belong") {
+		t.Errorf("fetch: %v (%s), hint %q", err, ReasonOf(err), mesh.Hint(err))
+	}
+}
