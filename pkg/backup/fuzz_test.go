@@ -139,7 +139,7 @@ func FuzzAuditSegment(f *testing.F) {
 // or makes the backup unreadable; what is read is never anything else than what
 // was signed. Paths that climb lead nowhere.
 func FuzzTree(f *testing.F) {
-	w, good := stored(f)
+	w, good := storedOf(f, 2)
 	for _, path := range []string{
 		"../x", "/etc/passwd", "devices/../../x", "devices/00/../00/a.yaml", "devices//a.yaml", ".git/config", "index/../x", "audit/../x", "audit/x/index.yaml",
 		"manifest.yaml", "manifest.sig", "keys.age", "README.md", "recipients/../x.age", "members/1c/\x00.yaml", "devices/00/" + strings.Repeat("a", 300) + ".yaml",

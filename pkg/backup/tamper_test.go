@@ -16,8 +16,13 @@ import (
 // stored is a backup with something of everything, on two days.
 func stored(t testing.TB) (*world, backup.Files) {
 	t.Helper()
+	return storedOf(t, 20)
+}
+
+func storedOf(t testing.TB, n int) (*world, backup.Files) {
+	t.Helper()
 	w, tree := newWorld(t), make(backup.Files)
-	w.state.Objects = append(devices(20), member(1, "Alicia"), object("config", "mesh", `{"epoch":1,"mgmtAddresses":["a:1"]}`))
+	w.state.Objects = append(devices(n), member(1, "Alicia"), object("config", "mesh", `{"epoch":1,"mgmtAddresses":["a:1"]}`))
 	w.did(w.now, "device.create", "device/x")
 	w.draft(tree)
 	w.now = w.now.Add(24 * time.Hour)
