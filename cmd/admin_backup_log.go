@@ -170,7 +170,7 @@ func (h *backupHistory) names(ctx context.Context, s *adminSession) (map[string]
 		}
 	}
 	for _, o := range state.Objects {
-		if name := nameOf(o.JSON); name != "" {
+		if name := stringIn(o.JSON, "name"); name != "" {
 			out[backup.KindOf(o.Folder)+"/"+o.ID] = name
 		}
 	}

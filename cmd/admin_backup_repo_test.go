@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -128,9 +129,7 @@ func (s *scribe) change(action, object, text string) error {
 			return err
 		}
 		stored := map[string]any{"schema": 1, "minReader": 1, "id": id}
-		for k, v := range after {
-			stored[k] = v
-		}
+		maps.Copy(stored, after)
 		data, err := json.Marshal(stored)
 		if err != nil {
 			return err

@@ -50,6 +50,7 @@ secret that was sealed under a data key that has been replaced since does not.`,
 	from.identityFlag(c)
 	c.Flags().StringVar(&object, "object", "", "object to bring back: kind/id, or kind/name")
 	c.Flags().StringVar(&when, "at", "", "commit, tag, time, day, or as long ago (2h)")
+	completeFlag(a, c, "object", revertRefs)
 	for _, f := range []string{"object", "at"} {
 		if err := c.MarkFlagRequired(f); err != nil {
 			panic(err) // the flag does not exist: a programmer's mistake
@@ -63,6 +64,25 @@ func revertKinds() map[string]string {
 	return map[string]string{
 		"member": "members", "device": "devices", "cell": "cells", "core": "cores", "entry": "entries", "admin": "admins", "config": "config",
 	}
+}
+
+// revertRefs are the objects there are now. What was removed nobody lists.
+func revertRefs(ctx context.Context, s *adminSession) ([]string, error) {
+	out := []string{"config/mesh"}
+	for kind, list := range map[string]refsFunc{
+		"member": memberNoun().refs, "device": deviceNoun().refs, "cell": cellNoun().refs,
+		"core": coreNoun().refs, "entry": entryNoun().refs, "admin": administratorNoun().refs,
+	} {
+		names, err := list(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range names {
+			out = append(out, kind+"/"+n)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
 }
 
 // folderOfKind knows a kind by its name and by that of its folder.
@@ -115,10 +135,14 @@ func (h *backupHistory) byLabel(ctx context.Context, commit repo.ID, ids []backu
 	if err != nil {
 		return backup.Object{}, err
 	}
-	var found []backup.Object
-	for _, o := range state.Objects {
-		if o.Folder == folder && nameOf(o.JSON) == label {
-			found = append(found, o)
+	found := labelled(state.Objects, folder, label)
+	if owner, name, ok := strings.Cut(label, "/"); ok && folder == "devices" && len(found) == 0 {
+		for _, m := range labelled(state.Objects, "members", owner) {
+			for _, d := range labelled(state.Objects, folder, name) {
+				if stringIn(d.JSON, "member") == m.ID {
+					found = append(found, d)
+				}
+			}
 		}
 	}
 	kind := backup.KindOf(folder)
@@ -133,6 +157,16 @@ func (h *backupHistory) byLabel(ctx context.Context, commit repo.ID, ids []backu
 		all = append(all, kind+"/"+o.ID)
 	}
 	return backup.Object{}, mesh.WithHint(fmt.Errorf("commit %s has %d of the name %q: %w", commit.Short(), len(found), clean(label), mesh.ErrInvalid), "name one of "+strings.Join(all, ", "))
+}
+
+func labelled(objects []backup.Object, folder, label string) []backup.Object {
+	var out []backup.Object
+	for _, o := range objects {
+		if o.Folder == folder && stringIn(o.JSON, "name") == label {
+			out = append(out, o)
+		}
+	}
+	return out
 }
 
 // revertTo shows what would change, asks, and does it unless the object was

@@ -126,13 +126,12 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// nameOf is the label in an object's JSON, "" when it has none.
-func nameOf(text []byte) string {
-	var v struct {
-		Name string `json:"name"`
-	}
+// stringIn is a member of an object that is text, "" when it has none.
+func stringIn(text []byte, member string) string {
+	var v map[string]any
 	if json.Unmarshal(text, &v) != nil {
-		return "" // an object of another form has no label that is known here
+		return "" // an object of another form has no member that is known here
 	}
-	return v.Name
+	s, _ := v[member].(string)
+	return s
 }
