@@ -41,6 +41,7 @@ const (
 	EventBackupConflict   EventType = "backup-conflict"
 	EventBackupUnproven   EventType = "backup-unproven"
 	EventBackupRecovered  EventType = "backup-recovered"
+	EventBackupReaders    EventType = "backup-readers-changed"
 	EventMeshRestored     EventType = "mesh-restored"
 	EventMeshCollected    EventType = "mesh-collected"
 )

@@ -72,8 +72,8 @@ func (s *Service) publicOf(r mesh.BackupRemote) (string, error) {
 }
 
 // changeBackup changes the settings in one audited transaction, in which secrets
-// may be sealed, and checks the outcome as a whole.
-func (s *Service) changeBackup(ctx context.Context, action string, fn func(*mesh.BackupSettings) error) (admin.BackupView, error) {
+// may be sealed, and checks the outcome as a whole. The events go with it.
+func (s *Service) changeBackup(ctx context.Context, action string, fn func(*mesh.BackupSettings) error, events ...mesh.Event) (admin.BackupView, error) {
 	defer s.Store.Sealing()()
 	checked := func(b *mesh.BackupSettings) error {
 		if err := fn(b); err != nil {
@@ -82,6 +82,11 @@ func (s *Service) changeBackup(ctx context.Context, action string, fn func(*mesh
 		return b.Validate()
 	}
 	err := s.change(ctx, action, func(tx *store.Tx) error {
+		for _, e := range events {
+			if err := tx.Event(e); err != nil {
+				return err
+			}
+		}
 		err := store.Update(tx, s.Store.Backup, store.BackupKey, checked)
 		if !errors.Is(err, mesh.ErrNotFound) || errors.Is(err, errNoSuch) {
 			return err

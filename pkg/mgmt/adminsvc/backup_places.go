@@ -115,14 +115,24 @@ func (s *Service) backupRecipientAdd(ctx context.Context, req admin.BackupRecipi
 		}
 		b.Recipients = append(b.Recipients, r)
 		return nil
-	})
+	}, readersChanged(ctx, r.Name, "added: it reads every backup from now on, with all keys of the mesh"))
+}
+
+// readersChanged says aloud who can read backups: whoever adds himself has more
+// than any role gives.
+func readersChanged(ctx context.Context, name, what string) mesh.Event {
+	return mesh.Event{
+		Type: mesh.EventBackupReaders, Severity: mesh.Warning, Object: "backup/settings",
+		Cause:  fmt.Sprintf("%s: recipient %s was %s", admin.CallerFrom(ctx).Actor, name, what),
+		Advice: "if this was not meant: meshctl admin backup recipient list, and meshctl admin secrets rekey",
+	}
 }
 
 func (s *Service) backupRecipientRemove(ctx context.Context, req admin.Ref) (admin.BackupView, error) {
 	return s.changeBackup(ctx, "backup.recipient.remove", func(b *mesh.BackupSettings) (err error) {
 		b.Recipients, err = without("recipient", b.Recipients, req.Ref, func(r mesh.BackupRecipient) string { return r.Name })
 		return err
-	})
+	}, readersChanged(ctx, mesh.Quotable(req.Ref), "removed: what was pushed before stays readable to it"))
 }
 
 // without is list but for the one of that name.

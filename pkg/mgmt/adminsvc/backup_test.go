@@ -200,6 +200,20 @@ func TestBackupSecretsAreShownNowhere(t *testing.T) {
 	}
 }
 
+// Whoever can read backups has the mesh's keys, which no role gives.
+func TestBackupReadersAreAnnounced(t *testing.T) {
+	r := newRig(t)
+	must(r.backupRecipientAdd(r.ctx(), admin.BackupRecipientAddRequest{Name: "mine", Key: ageKey}))(t)
+	must(r.backupRecipientRemove(r.ctx(), admin.Ref{Ref: "mine"}))(t)
+	if _, err := r.backupRecipientRemove(r.ctx(), admin.Ref{Ref: "mine"}); err == nil {
+		t.Error("removed twice")
+	}
+	events := must(r.eventList(r.ctx(), admin.EventListRequest{Type: mesh.EventBackupReaders}))(t).Items
+	if len(events) != 2 || !strings.Contains(events[1].Cause, "admin:test: recipient mine was added") || events[1].Severity != mesh.Warning {
+		t.Errorf("%+v", events)
+	}
+}
+
 func TestBackupStateIsJudged(t *testing.T) {
 	r := newRig(t)
 	must(r.backupRecipientAdd(r.ctx(), admin.BackupRecipientAddRequest{Name: "safe", Key: ageKey}))(t)
