@@ -1,10 +1,12 @@
 package mesh
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -144,12 +146,34 @@ func (t *TrafficTotals) Add(h MeterHour) (changed bool) {
 	return changed
 }
 
-// Forget drops the marks of meters that have not risen since an hour and are
-// not needed any more.
+// maxMarks is how many meters of a device are kept that are not needed any more.
+const maxMarks = 16
+
+// Forget drops the marks of meters that are not needed any more: those that have
+// not risen since an hour, and all but the latest where a core starts over and
+// over.
 func (t *TrafficTotals) Forget(before Hour, needed func(meter string) bool) {
 	for id, d := range t.Devices {
 		d.Meters = maps.Clone(d.Meters)
 		maps.DeleteFunc(d.Meters, func(meter string, m MeterMark) bool { return m.Hour < before && !needed(meter) })
+		if len(d.Meters) > maxMarks {
+			d.forgetMost(needed)
+		}
 		t.Devices[id] = d
+	}
+}
+
+func (d DeviceTotal) forgetMost(needed func(meter string) bool) {
+	var past []string
+	for meter := range d.Meters {
+		if !needed(meter) {
+			past = append(past, meter)
+		}
+	}
+	slices.SortFunc(past, func(a, b string) int { // later starts have higher numbers
+		return cmp.Or(cmp.Compare(d.Meters[a].Hour, d.Meters[b].Hour), len(a)-len(b), cmp.Compare(a, b))
+	})
+	for _, meter := range past[:max(0, len(past)-maxMarks)] {
+		delete(d.Meters, meter)
 	}
 }

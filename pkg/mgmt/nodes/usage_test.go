@@ -253,6 +253,27 @@ func TestMarksAndHoursAreTrimmed(t *testing.T) {
 	}
 }
 
+func TestACoreThatStartsOverAndOverLeavesFewMarks(t *testing.T) {
+	w := newMeterWorld(t)
+	d, c := mesh.NewDeviceID(), w.cores[0]
+	for range 120 {
+		c.restart()
+		c.now[d], c.fresh[d] = 3, true
+		w.report(0)
+		w.flush(0)
+		w.now = w.now.Add(2 * time.Minute)
+		w.tally()
+	}
+	if n := w.traffic().Devices[d]; n.Up != 360 {
+		t.Errorf("%d counted", n.Up)
+	}
+	w.now = w.now.Add(6 * time.Hour)
+	w.tally()
+	if n := w.traffic().Devices[d]; n.Up != 360 || len(n.Meters) > 20 {
+		t.Errorf("%d counted, %d marks", n.Up, len(n.Meters))
+	}
+}
+
 func TestManyDevicesOfOneCoreAreSpreadOverObjects(t *testing.T) {
 	w := newMeterWorld(t)
 	c := w.cores[0]
