@@ -45,7 +45,7 @@ type Etcd struct {
 }
 
 // Ping is the dead-man ping: a watch elsewhere raises the alarm when it stays
-// away. One server, the leader of those that have it configured, does it.
+// away. One server, the leader, does it, if it has it configured: so all should have.
 type Ping struct {
 	URLFile  string        `key:"url-file" help:"file with an http or https URL to request every so often while the mesh is well, so that a watch elsewhere notices when it is not; the URL is a secret"`
 	Interval time.Duration `key:"interval" help:"how often to request it"`
