@@ -186,6 +186,27 @@ func TestBothPushAtTheSameTime(t *testing.T) {
 	}
 }
 
+// TestRemotesThatWentApartComeTogether: two leaders reached one remote each.
+func TestRemotesThatWentApartComeTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one, two := bare(t), bare(t)
+	for n, urls := range [][]string{{one, two}, {one}, {two}, {two, one}} {
+		a := newArchive(t, w, BackupEpoch{1, int64(n + 1)}, t.TempDir(), urls...)
+		s := newBackups(t, a)
+		w.change(2 + n)
+		s.done(t, a)
+		for _, remote := range urls {
+			sound(t, w, remote)
+		}
+		s.depose()
+		<-s.gone
+	}
+	if a, b := git(t, one, "rev-parse", "main"), git(t, two, "rev-parse", "main"); a != b {
+		t.Errorf("%s and %s", a, b)
+	}
+}
+
 func TestARemoteThatIsDownCatchesUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

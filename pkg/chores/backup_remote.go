@@ -72,13 +72,15 @@ func (r *round) take(ctx context.Context, m *remote) error {
 	if in, err := r.has(ctx, r.clone.Head(), head); in || err != nil {
 		return err // the push brings it forward, if it has to be
 	}
-	if r.ours(ctx, head) == nil {
+	switch err := r.ours(ctx, head); {
+	case err == nil:
 		if followed, err := r.follow(ctx, head); followed || err != nil {
 			return err
 		}
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return ctx.Err()
+	case whole(err): // it is the clone, and says nothing about the remote
+		return err
 	}
 	return r.integrate(ctx, m)
 }
@@ -103,7 +105,7 @@ func (r *round) follow(ctx context.Context, to repo.ID) (bool, error) {
 			}
 		}
 	}
-	r.anew = true
+	r.renew()
 	return true, local(r.clone.Follow(ctx, to))
 }
 
@@ -121,9 +123,13 @@ func (r *round) integrate(ctx context.Context, m *remote) error {
 	m.head = in.Remote
 	m.out.Conflict = in.Branch
 	m.out.Merged = in.Outcome == repo.OutcomeMerged
-	r.anew = true
+	r.renew()
 	return nil
 }
+
+// renew has a draft made for a head that became the clone's, in a later round if
+// it fails in this one.
+func (r *round) renew() { r.anew, r.drafted = true, 0 }
 
 // manifest is that of a commit when the mesh has signed it, and nil otherwise.
 func (r *round) manifest(ctx context.Context, id repo.ID) (*backup.Manifest, error) {
