@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,6 +104,7 @@ func (r *Revocations) apply(snapshot bool, base, revision int64, held []heldRevo
 		return fmt.Errorf("identity: apply revocations after revision %d: revision %d is held: %w", base, r.state.revision, mesh.ErrConflict)
 	}
 	next := r.state.with(held, r.now())
+	next.forget(len(next.records) - r.max)
 	if len(next.records) > r.max {
 		return fmt.Errorf("identity: apply revocations: %d records, at most %d are kept: %w", len(next.records), r.max, mesh.ErrInvalid)
 	}
@@ -124,6 +126,24 @@ func (s revocationState) with(more []heldRevocation, now time.Time) revocationSt
 	}
 	maps.DeleteFunc(s.records, func(_ [32]byte, h heldRevocation) bool { return now.After(h.Until.Add(untilSlack)) })
 	return s
+}
+
+// forget drops up to n records of what holds no certificate, the oldest first:
+// they are kept for management, and must not keep out those that refuse a peer.
+func (s revocationState) forget(n int) {
+	if n <= 0 {
+		return
+	}
+	var kept []heldRevocation
+	for _, h := range s.records {
+		if strings.HasPrefix(h.Node, mesh.ObjectDevice) || strings.HasPrefix(h.Node, mesh.ObjectMember) {
+			kept = append(kept, h)
+		}
+	}
+	slices.SortFunc(kept, func(a, b heldRevocation) int { return a.At.Compare(b.At) })
+	for _, h := range kept[:min(n, len(kept))] {
+		delete(s.records, h.key())
+	}
 }
 
 func (s revocationState) index() *view {

@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"crypto/sha256"
 	"errors"
 	"os"
 	"path/filepath"
@@ -243,6 +244,23 @@ func TestRevocationsAreBounded(t *testing.T) {
 	err := r.Apply(false, 1, 2, []mesh.SignedRevocation{m.Revoke(t, mesh.Revocation{Serial: "7"})})
 	if !errors.Is(err, mesh.ErrInvalid) || r.Revision() != 1 || r.Check(identity.Peer{Serial: "5"}) == nil {
 		t.Fatalf("a third record: %v, revision %d", err, r.Revision())
+	}
+}
+
+// What is kept for a restore alone gives way to what refuses a peer.
+func TestRecordsOfDevicesGiveWay(t *testing.T) {
+	m := identitytest.New(t)
+	r := m.Revocations(t)
+	r.SetMax(3)
+	device := func(ago time.Duration) mesh.SignedRevocation {
+		return m.Revoke(t, mesh.Revocation{Node: mesh.ObjectDevice + string(mesh.NewDeviceID()), At: time.Now().Add(-ago)})
+	}
+	old, older, young := device(2*time.Hour), device(3*time.Hour), device(time.Hour)
+	apply(t, r, 0, 1, old, older, young)
+	apply(t, r, 1, 2, m.Revoke(t, mesh.Revocation{Serial: "5"}), m.Revoke(t, mesh.Revocation{Serial: "6"}))
+	held := r.Signed()
+	if _, ok := held[sha256.Sum256(young.Payload)]; len(held) != 3 || !ok || r.Check(identity.Peer{Serial: "6"}) == nil {
+		t.Errorf("%d are held, the youngest of the devices: %v", len(held), ok)
 	}
 }
 

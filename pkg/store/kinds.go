@@ -65,7 +65,8 @@ func (s *Store) nameless() {
 			secret: []string{"payload", "signature", "signer"}}, // long, and said by the record
 		id: func(r mesh.SignedRevocation) string { return r.Record.ID }}
 	s.Config = &Collection[string, mesh.Config]{s: s,
-		kind: kind{folder: folderConfig, name: "config", audited: true}}
+		kind: kind{folder: folderConfig, name: "config", audited: true,
+			secret: []string{"epochProof"}}} // long, and said by the epoch
 	s.CA = &Collection[string, Blob]{s: s,
 		kind: kind{folder: folderCA, name: "ca", audited: true, secret: []string{"data"}}}
 	s.Backup = &Collection[string, mesh.BackupSettings]{s: s,

@@ -3,9 +3,13 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
 // TrimPolicy says what is kept. A zero field keeps everything by that measure.
@@ -26,6 +30,9 @@ const (
 	trimBatch    = 1000 // keys that one request deletes
 	revokedBatch = 20   // revocations that one transaction deletes
 	onceAge      = 30 * 24 * time.Hour
+	// maxRemembered bounds the revocations that are kept for restores alone, of
+	// devices and members; nodes keep 50,000 records of all kinds.
+	maxRemembered = 20_000
 )
 
 // Trim removes events and audit records that are too old or too many, and
@@ -99,8 +106,8 @@ func (s *Store) deleteUpTo(ctx context.Context, from, to string, limit int64) (r
 	return removed, nil
 }
 
-// trimRevocations removes the records whose last certificate has ended; they
-// refuse nothing any more.
+// trimRevocations removes the records whose last certificate has ended, since they
+// refuse nothing any more, and the oldest of those that are for restores alone.
 func (s *Store) trimRevocations(ctx context.Context, now time.Time) (removed int64, err error) {
 	all, _, err := s.Revocations.List(ctx)
 	if err != nil {
@@ -110,8 +117,10 @@ func (s *Store) trimRevocations(ctx context.Context, now time.Time) (removed int
 	for id, r := range all {
 		if !r.Record.Until.IsZero() && r.Record.Until.Before(now) {
 			over = append(over, id)
+			delete(all, id)
 		}
 	}
+	over = append(over, beyondMemory(all, maxRemembered)...)
 	for len(over) > 0 {
 		batch := over[:min(revokedBatch, len(over))]
 		over = over[len(batch):]
@@ -129,6 +138,19 @@ func (s *Store) trimRevocations(ctx context.Context, now time.Time) (removed int
 		removed += int64(len(batch))
 	}
 	return removed, nil
+}
+
+// beyondMemory are the oldest of the records of devices and members when there are
+// more than limit. The ids of records rise in the order of writing.
+func beyondMemory(all map[string]mesh.SignedRevocation, limit int) []string {
+	var ids []string
+	for id, r := range all {
+		if strings.HasPrefix(r.Record.Node, mesh.ObjectDevice) || strings.HasPrefix(r.Record.Node, mesh.ObjectMember) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids[:max(0, len(ids)-limit)]
 }
 
 // trimOnce forgets what was used once, long after it could be used again.
