@@ -189,7 +189,7 @@ func (b *fetchedBackup) later(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if c.ID == b.commit.ID {
+		if c.ID == b.commit.ID || c.When.Before(b.commit.When) {
 			break
 		}
 		if b.newer++; b.newer == 1 {
