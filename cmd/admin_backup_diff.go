@@ -62,7 +62,7 @@ func changesOf(all []backup.Difference) []objectChange {
 func newBackupDiff(a *adminCLI) *cobra.Command {
 	from := &backupSource{}
 	c := &cobra.Command{
-		Use: "diff [COMMIT [COMMIT]]", Short: "Show what changed between two backups", Args: cobra.MaximumNArgs(2),
+		Use: "diff [COMMIT [COMMIT]]", Short: "Show what changed between two backups", Args: takes("[COMMIT]", "[COMMIT]"),
 		ValidArgsFunction: completeArgs(a),
 		Long: `Show what changed between two backups, object by object: without a commit in the last
 one, with one since then, with two from the first to the second. A commit is named by
