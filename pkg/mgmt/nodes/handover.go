@@ -14,6 +14,8 @@ const (
 	maxHeld = 50_000
 	// askedAtOnce is how many records a node is asked for at once, 1 KiB each.
 	askedAtOnce = 2000
+	// maxParts bounds the messages of one node: far more than it needs.
+	maxParts = 5000
 )
 
 // digest names a record: SHA-256 of what was signed.
@@ -30,6 +32,7 @@ type handover struct {
 	lacking []digest        // still to be asked for
 	asked   map[digest]bool // that are to come now
 	arrived []mesh.SignedRevocation
+	parts   int // messages that have come
 	back    int // records that the mesh did not have
 }
 
@@ -52,27 +55,32 @@ func (s *Service) handedOver(ctx context.Context, se *session, m *controlpb.Hand
 		s.misbehaved(se.peer, err)
 		return err
 	}
-	take := h.take
-	if h.offered != nil {
-		take = h.offer
-	}
-	if err := take(m); err != nil {
+	if err := h.add(m); err != nil {
 		err = fmt.Errorf("nodes: %s hands over revocations: %w", se.node, err)
 		s.misbehaved(se.peer, err)
 		return err
 	}
-	if m.GetMore() {
-		return nil
+	if err := s.takeBack(ctx, se, h); err != nil || m.GetMore() {
+		return err
 	}
 	if h.offered != nil {
 		h.lacking, h.offered = s.lacking(h.offered), nil
-	} else if err := s.takeBack(ctx, se, h); err != nil {
-		return err
 	}
 	if ask := h.next(); ask != nil {
 		return se.answer(&controlpb.MgmtMessage{Body: &controlpb.MgmtMessage_HandBack{HandBack: ask}})
 	}
 	return s.heard(se)
+}
+
+// add takes one message. Its size is bounded, the number of them here.
+func (h *handover) add(m *controlpb.HandOver) error {
+	if h.parts++; h.parts > maxParts {
+		return fmt.Errorf("more than %d messages: %w", maxParts, mesh.ErrInvalid)
+	}
+	if h.offered != nil {
+		return h.offer(m)
+	}
+	return h.take(m)
 }
 
 // offer notes which records the node keeps.

@@ -25,6 +25,9 @@ const (
 func (s *Service) takeBack(ctx context.Context, se *session, h *handover) error {
 	arrived := h.arrived
 	h.arrived = nil
+	if len(arrived) == 0 {
+		return nil
+	}
 	live, err := s.liveServers(ctx)
 	if err != nil {
 		return err
