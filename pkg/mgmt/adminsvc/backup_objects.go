@@ -1,7 +1,9 @@
 package adminsvc
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,11 +42,14 @@ func (s *Service) revertCell(tx *store.Tx, id mesh.CellID, data []byte) error {
 	if err := state("cell", then.State, mesh.CellActive, mesh.CellCompromised, mesh.CellRetired); err != nil {
 		return err
 	}
-	if err := s.opens("cell", store.CellKeyPlace(id), then.CAKey); err != nil {
-		return err
-	}
 	now, err := store.Get(tx, s.Store.Cells, id)
 	if ignoreAbsent(err) != nil {
+		return err
+	}
+	if err == nil && then.CACert == now.CACert {
+		data, then.CAKey = withMember(data, "caKey", now.CAKey), now.CAKey
+	}
+	if err := s.opens("cell", store.CellKeyPlace(id), then.CAKey); err != nil {
 		return err
 	}
 	if err == nil && now.Suffix != then.Suffix {
@@ -69,11 +74,17 @@ func (s *Service) revertDevice(ctx context.Context, tx *store.Tx, id mesh.Device
 	if err := state("device", then.State, mesh.DeviceActive, mesh.DeviceSuspended, mesh.DeviceRevoked); err != nil {
 		return err
 	}
+	now, err := store.Get(tx, s.Store.Devices, id)
+	if ignoreAbsent(err) != nil {
+		return err
+	}
+	if err == nil && then.Verifiers == now.Verifiers {
+		data, then.Secret = withMember(data, "secret", now.Secret), now.Secret
+	}
 	if err := s.opens("device", store.DeviceSecretPlace(id), then.Secret); err != nil {
 		return err
 	}
 	if then.State != mesh.DeviceRevoked {
-		now, err := store.Get(tx, s.Store.Devices, id)
 		err = s.neverEnded(ctx, "device", string(id), then.Name, string(now.State), string(mesh.DeviceRevoked), err)
 		if err != nil {
 			return mesh.WithHint(err, "add a new device")
@@ -147,6 +158,25 @@ func (s *Service) revertCore(tx *store.Tx, id mesh.CoreID, data []byte) error {
 		return err
 	}
 	return s.syncTarget(tx, id)
+}
+
+// withMember is data with what is sealed in a member as it is sealed now: the
+// secret is the same, the data key may be another. Empty is left as it is.
+func withMember(data []byte, member string, sealed mesh.Sealed) []byte {
+	var all map[string]json.RawMessage
+	if sealed == "" || json.Unmarshal(data, &all) != nil {
+		return data // what it is not, codec.Decode has said
+	}
+	value, err := json.Marshal(string(sealed))
+	if err != nil || bytes.Equal(value, all[member]) {
+		return data
+	}
+	all[member] = value
+	out, err := json.Marshal(all)
+	if err != nil {
+		return data
+	}
+	return out
 }
 
 // opens refuses a secret that no data key of now opens: it could never be used,

@@ -211,8 +211,19 @@ func TestRevertKeepsOutWhatCannotBeUsed(t *testing.T) {
 	must(r.revert(cell, oldCell))(t)
 	must(r.revert(device, oldDevice))(t)
 
-	// A data key that was replaced since opens nothing any more.
+	// A data key that was replaced since opens nothing any more. What is still the
+	// same secret was sealed anew, and does not stand in the way.
+	keys := r.Store.DataKeys()
+	r.Store.SetDataKeys([][32]byte{{1: 1}, keys[0]})
+	must(r.Store.Reseal(t.Context(), store.By{Actor: "system:test"}, 100, func(*store.Tx) error { return nil }))(t)
 	r.Store.SetDataKeys([][32]byte{{1: 1}})
+	must(r.deviceSet(r.ctx(), admin.DeviceSetRequest{Ref: string(d.ID), Name: new("tablet")}))(t)
+	must(r.cellSet(r.ctx(), admin.CellSetRequest{Ref: "north", Name: new("south")}))(t)
+	must(r.revert(cell, oldCell))(t)
+	must(r.revert(device, oldDevice))(t)
+	must(r.deviceLinkOf(r.ctx(), admin.Ref{Ref: string(d.ID)}))(t)
+	must(r.deviceRemove(r.ctx(), admin.Ref{Ref: string(d.ID)}))(t)
+	must(r.cellRemove(r.ctx(), admin.Ref{Ref: "north"}))(t)
 	_, err = r.revert(device, oldDevice)
 	refused(t, err, mesh.ErrConflict, "after the rekey")
 	_, err = r.revert(cell, oldCell)
