@@ -15,6 +15,7 @@ type Limits struct {
 	Files   int           // files of one tree; default 500,000
 	Tree    int64         // bytes of one tree's files that are read; default 4 GiB
 	Depth   int           // folders above a file; default 16
+	History int           // commits that Fetch gets into an empty clone; default 10,000
 	Idle    time.Duration // without a byte from or to a remote; default 1 min
 	Time    time.Duration // for one conversation with a remote; default 30 min
 	Loose   int           // objects in files of their own before they are packed; default 4,000
@@ -29,6 +30,7 @@ func (l Limits) withDefaults() Limits {
 	l.Files = cmp.Or(l.Files, 500_000)
 	l.Tree = cmp.Or(l.Tree, 4<<30)
 	l.Depth = cmp.Or(l.Depth, 16)
+	l.History = cmp.Or(l.History, 10_000)
 	l.Idle = cmp.Or(l.Idle, time.Minute)
 	l.Time = cmp.Or(l.Time, 30*time.Minute)
 	l.Loose = cmp.Or(l.Loose, 4_000)

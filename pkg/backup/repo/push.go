@@ -136,9 +136,6 @@ func (r *Repo) pushBody(ctx context.Context, adv *packp.AdvRefs, u update) (body
 	if u.to != u.commit {
 		parcels = append(parcels, parcel{hash: u.to.hash(), kind: plumbing.TagObject})
 	}
-	if err := r.checkWhole(commits, adv); err != nil {
-		return nil, 0, err
-	}
 	f, err := r.spool()
 	if err != nil {
 		return nil, 0, err
@@ -166,23 +163,6 @@ func (r *Repo) pushBody(ctx context.Context, adv *packp.AdvRefs, u update) (body
 		return nil, 0, fmt.Errorf("repo: push: %w", err)
 	}
 	return f, size, nil
-}
-
-// checkWhole refuses to send a commit whose parents neither we nor they have.
-func (r *Repo) checkWhole(commits []commit, adv *packp.AdvRefs) error {
-	for _, c := range commits {
-		if r.shallow[c.id] {
-			known := false
-			for _, s := range adv.Shallows {
-				known = known || idOf(s) == c.id
-			}
-			if !known {
-				err := faultf(ReasonRefused, "push: the history before %s is not here, since a remote that it came from is a shallow clone: %w", c.id.Short(), mesh.ErrConflict)
-				return mesh.WithHint(err, "fetch the whole history into that remote with: git fetch --unshallow")
-			}
-		}
-	}
-	return nil
 }
 
 // pushed reads what became of a push.
@@ -222,6 +202,11 @@ func refusal(why string) error {
 		if strings.Contains(low, p) {
 			return faultf(ReasonForeign, "push: somebody else was faster: the remote says %s: %w", quote(why), mesh.ErrConflict)
 		}
+	}
+	if strings.Contains(low, "missing necessary objects") || strings.Contains(low, "shallow") {
+		// An empty clone gets a part of a history, and nobody has the rest there.
+		err := faultf(ReasonRefused, "push: the history before ours is not there: the remote says %s: %w", quote(why), mesh.ErrConflict)
+		return mesh.WithHint(err, "copy what another remote has there first: git clone --mirror OTHER x, git -C x push --mirror THIS")
 	}
 	return faultf(ReasonRefused, "push: the remote refuses it: %s: %w", quote(why), mesh.ErrDenied)
 }

@@ -92,8 +92,13 @@ func (r *Repo) RemoteHead(ctx context.Context, rm Remote) (ID, error) {
 }
 
 // Fetch gets what a remote's branch holds and we do not, and returns its head,
-// "" for an empty repository or one without the branch. The own head stays.
+// "" for an empty repository or one without the branch. The own head stays. An
+// empty clone gets the newest Limits.History commits: to index an object takes
+// half a kilobyte of memory, and there is no end to a history.
 func (r *Repo) Fetch(ctx context.Context, rm Remote) (ID, error) {
+	if len(r.refs("refs")) == 0 {
+		return r.fetch(ctx, rm, r.opts.Limits.History)
+	}
 	return r.fetch(ctx, rm, 0)
 }
 

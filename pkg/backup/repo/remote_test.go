@@ -289,6 +289,45 @@ func TestShallowClone(t *testing.T) {
 	}
 }
 
+// TestLongHistoryIsNotFetchedWhole: an empty clone gets the newest commits, and
+// everything goes on from there, even a remote that was set far back.
+func TestLongHistoryIsNotFetchedWhole(t *testing.T) {
+	everyRemote(t, func(t *testing.T, rm Remote, dir string) {
+		r := open(t, Options{Mine: mineOnly})
+		first := state(t, r, "a", "0")
+		for i := range 9 {
+			state(t, r, "a", fmt.Sprint(i+1))
+		}
+		push(t, r, rm)
+		few := open(t, Options{Mine: mineOnly, Limits: Limits{History: 3}})
+		if in := integrate(t, few, rm); in.Outcome != OutcomeAdopted || in.Head != r.Head() {
+			t.Fatalf("%+v", in)
+		}
+		if got := git(t, few.dir, "rev-list", "--count", "HEAD"); got != "3" {
+			t.Errorf("%s commits came, want 3", got)
+		}
+		must(t, few.Close())
+		few = openAt(t, few.dir, few.opts)
+		state(t, few, "b", "1")
+		push(t, few, rm)
+		if in := integrate(t, r, rm); in.Outcome != OutcomeAdopted {
+			t.Errorf("%+v", in)
+		}
+		state(t, r, "b", "2")
+		push(t, r, rm)
+		if in := integrate(t, few, rm); in.Outcome != OutcomeAdopted || content(t, few, "")["our/b"] != "2" {
+			t.Errorf("%+v", in)
+		}
+		git(t, dir, "update-ref", "refs/heads/main", string(first))
+		if in := integrate(t, few, rm); content(t, few, in.Head)["our/b"] != "2" {
+			t.Errorf("%+v: %v", in, content(t, few, in.Head))
+		}
+		push(t, few, rm)
+		git(t, dir, "fsck", "--strict")
+		git(t, few.dir, "fsck", "--strict")
+	})
+}
+
 // TestFolderOfSomebodyElse: git does not trust it, and the hint says what to do.
 func TestFolderOfSomebodyElse(t *testing.T) {
 	if os.Getuid() != 0 {
