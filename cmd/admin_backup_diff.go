@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshctl/meshctl/pkg/backup"
 	"github.com/meshctl/meshctl/pkg/backup/repo"
+	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
 // backupDiff is what changed between two backups.
@@ -75,7 +76,7 @@ is private.`,
 		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) (err error) {
 			depth := 0
 			if len(args) == 0 {
-				depth = 2
+				depth = defaultBackups
 			}
 			h, err := from.open(ctx, s, depth)
 			if err != nil {
@@ -141,10 +142,7 @@ func (h *backupHistory) compare(ctx context.Context, s *adminSession, args []str
 func (h *backupHistory) pair(ctx context.Context, s *adminSession, args []string) (old, now repo.ID, err error) {
 	now = h.Head()
 	if len(args) == 0 {
-		c, err := h.Commit(now)
-		if err == nil && len(c.Parents) > 0 {
-			old = c.Parents[0]
-		}
+		old, err = h.before(ctx, now)
 		return old, now, err
 	}
 	if old, err = h.resolve(ctx, s, args[0]); err != nil || len(args) == 1 {
@@ -152,6 +150,25 @@ func (h *backupHistory) pair(ctx context.Context, s *adminSession, args []string
 	}
 	now, err = h.resolve(ctx, s, args[1])
 	return old, now, err
+}
+
+// before is the last backup before a commit; what somebody else wrote is none.
+func (h *backupHistory) before(ctx context.Context, id repo.ID) (repo.ID, error) {
+	for c, err := range h.Log(ctx, id) {
+		if err != nil {
+			return "", err
+		}
+		if c.ID == id {
+			continue
+		}
+		switch _, _, err := h.manifest(ctx, c.ID); {
+		case err == nil:
+			return c.ID, nil
+		case !errors.Is(err, mesh.ErrDenied) && !errors.Is(err, mesh.ErrNotFound) && !errors.Is(err, mesh.ErrInvalid):
+			return "", err
+		}
+	}
+	return "", nil
 }
 
 func printDifference(w io.Writer, d objectChange) error {
