@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -126,28 +127,30 @@ func (r *Repo) fetch(ctx context.Context, rm Remote, depth int) (ID, error) {
 	return head, r.setRef(remoteRef(rm.Name), head)
 }
 
-// haves are commits of ours that the remote may know: every reference, and
-// behind it ever sparser ones.
+// maxHaves bounds what a fetch says that we have.
+const maxHaves = 256
+
+// haves are commits of ours that the remote may know: the head, what the
+// remotes held, and behind each ever sparser ones.
 func (r *Repo) haves() []ID {
+	from := append([]ID{r.Head()}, slices.Sorted(maps.Values(r.refs("refs/remotes")))...)
 	var out []ID
-	for _, id := range r.refs("refs") {
-		id, err := r.peel(id)
-		for n, gap, left := 0, 1, 0; err == nil && id != "" && n < 64; {
-			if left == 0 {
-				if !slices.Contains(out, id) {
-					out = append(out, id)
-				}
-				if n++; n > 16 {
-					gap *= 2
-				}
-				left = gap
+	seen := make(map[ID]bool)
+	for _, id := range from {
+		for n, next := 0, 0; id != "" && !seen[id] && len(out) < maxHaves; n++ {
+			seen[id] = true
+			c, err := r.commit(id)
+			if err != nil {
+				break // it says less, and more is sent
 			}
-			left--
-			var c commit
-			if c, err = r.commit(id); err != nil || len(c.parents) == 0 {
-				break
+			if n == next {
+				out = append(out, id)
+				next += max(1, n/8)
 			}
-			id = c.parents[0]
+			id = ""
+			if len(c.parents) > 0 {
+				id = c.parents[0]
+			}
 		}
 	}
 	return out

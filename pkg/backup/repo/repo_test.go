@@ -2,6 +2,7 @@ package repo
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -167,4 +168,18 @@ func TestTagIsPushedOnce(t *testing.T) {
 		t.Errorf("a tag was moved: %v, want ErrConflict", err)
 	}
 	git(t, there, "fsck", "--strict")
+}
+
+func TestHavesAreFew(t *testing.T) {
+	r := open(t, Options{})
+	for i := range 300 {
+		put(t, r, "n", file("a", fmt.Sprint(i)))
+		if i%10 == 0 {
+			must(t, r.setRef(fmt.Sprint("refs/remotes/r", i), r.Head()))
+		}
+	}
+	haves := r.haves()
+	if len(haves) > 60 || haves[0] != r.Head() || len(haves) != len(slices.Compact(slices.Sorted(slices.Values(haves)))) {
+		t.Errorf("%d haves, want a few, the head first, each once", len(haves))
+	}
 }
