@@ -54,6 +54,7 @@ func (m *remote) begin() {
 
 // take takes in what a remote holds, so that a push is a fast-forward.
 func (r *round) take(ctx context.Context, m *remote) error {
+	before := r.clone.Known(m.order.GetName())
 	head, err := r.clone.Fetch(ctx, m.repo())
 	if err != nil {
 		return err
@@ -74,8 +75,16 @@ func (r *round) take(ctx context.Context, m *remote) error {
 	}
 	switch err := r.ours(ctx, head); {
 	case err == nil:
-		if followed, err := r.follow(ctx, head); followed || err != nil {
+		// One that no longer leads to what it held was set back: what is here
+		// stands.
+		onward, err := r.has(ctx, head, before)
+		if err != nil {
 			return err
+		}
+		if onward {
+			if followed, err := r.follow(ctx, head); followed || err != nil {
+				return err
+			}
 		}
 	case ctx.Err() != nil:
 		return ctx.Err()
