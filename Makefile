@@ -31,11 +31,11 @@ PARTS := $$(go list ./... | grep -v /internal/e2e)
 test: ## every test, with the race detector where a C compiler is there
 ifeq ($(HAVECC),)
 	@echo "make test: no C compiler, so the race detector is off; install one (gcc) to have it"
-	go test -count=1 -shuffle=on -p 2 $(PARTS)
-	go test -count=1 -shuffle=on ./internal/e2e
+	go test -count=1 -timeout 30m -shuffle=on -p 2 $(PARTS)
+	go test -count=1 -timeout 30m -shuffle=on ./internal/e2e
 else
-	CGO_ENABLED=1 go test -race -count=1 -shuffle=on -p 2 $(PARTS)
-	CGO_ENABLED=1 go test -race -count=1 -shuffle=on ./internal/e2e
+	CGO_ENABLED=1 go test -race -count=1 -timeout 30m -shuffle=on -p 2 $(PARTS)
+	CGO_ENABLED=1 go test -race -count=1 -timeout 30m -shuffle=on ./internal/e2e
 endif
 
 nightly: ## the long tests: ten minutes of history and of renewals, 20 failovers, fuzzing, faults
