@@ -184,6 +184,8 @@ func TestRedirectWithinTheServerIsFollowed(t *testing.T) {
 	r := open(t, Options{})
 	put(t, r, "one", file("a", "1"))
 	push(t, r, rm)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, saw := range s.saw {
 		if strings.HasPrefix(saw, "POST /moved") {
 			t.Errorf("asked at the old place: %s", saw)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/crypto/ssh"
@@ -31,16 +32,16 @@ func TestCredentialsStayInMemory(t *testing.T) {
 		}
 		r := open(t, Options{})
 		put(t, r, "one", file("a", strings.Repeat("text\n", 100)))
-		looked := 0
+		var looked atomic.Int32
 		r.step = func(point string) {
 			if point == "sending" {
-				looked++
+				looked.Add(1)
 				lookInProcesses(t, secrets)
 				lookInFiles(t, filepath.Dir(r.dir), secrets)
 			}
 		}
 		push(t, r, rm)
-		if looked == 0 {
+		if looked.Load() == 0 {
 			t.Error("never looked")
 		}
 		lookInFiles(t, filepath.Dir(r.dir), secrets)
