@@ -50,7 +50,7 @@ e2e-faults: ## break a mesh in network namespaces, and write what was measured t
 	MESHCTL_FAULTS_TABLE=$(CURDIR)/docs/reliability.md go test -tags=faults,$(TAGS) -count=1 -timeout 30m -v ./internal/faults
 
 e2e-restore: ## burn a mesh of 10,000 devices and 200 cores, and bring it back from its backup
-	MESHCTL_RESTORE=big go test -count=1 -timeout 30m -v -run TestAMeshBurnsAndComesBack ./internal/e2e
+	MESHCTL_RESTORE=big go test -count=1 -timeout 30m -v -run 'BurnsAndComesBack$$' ./internal/e2e
 
 lint: ## gofmt, vet, go fix, staticcheck, tidy modules, current documents and licences
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: gofmt these files, or: make fix'; exit 1; }
