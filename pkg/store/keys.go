@@ -90,6 +90,9 @@ const (
 	BackupStateKey = "state"
 )
 
+// FolderTotals is the folder of Store.Totals, as Raw names it.
+const FolderTotals = folderTotals
+
 const (
 	changedKey   = root + "changed"
 	importingKey = root + "importing"

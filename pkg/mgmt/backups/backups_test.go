@@ -329,6 +329,58 @@ func TestAFullCopyIsRefusedWithoutRecipients(t *testing.T) {
 	}
 }
 
+// TestTrafficTotalsAreThinnedOut: they change each hour and are large, so that a
+// change of something else leaves those of the last time.
+func TestTrafficTotalsAreThinnedOut(t *testing.T) {
+	w := newWorld(t)
+	moved := func(n int64) {
+		t.Helper()
+		_, err := w.st.Update(t.Context(), func(tx *store.Tx) error {
+			totals := mesh.TrafficTotals{Cores: map[mesh.CoreID]mesh.Traffic{mesh.NewCoreID(): {Up: n}}}
+			err := store.Update(tx, w.st.Totals, "07", func(have *mesh.TrafficTotals) error { *have = totals; return nil })
+			if errors.Is(err, mesh.ErrNotFound) {
+				err = store.Create(tx, w.st.Totals, "07", totals)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	backedUp := func() string {
+		t.Helper()
+		for _, o := range w.read().Objects {
+			if o.Folder == store.FolderTotals {
+				return string(o.JSON)
+			}
+		}
+		t.Fatal("no totals are in the backup")
+		return ""
+	}
+	moved(1)
+	s := w.server()
+	w.mustRound(s, s.due(t, 0))
+	first := backedUp()
+	moved(2)
+	w.member("Noor")
+	until(t, "the member in the backup", func() (bool, bool) {
+		w.mustRound(s, s.Order())
+		return true, slices.ContainsFunc(w.read().Objects, func(o backup.Object) bool { return strings.Contains(string(o.JSON), "Noor") })
+	})
+	if got := backedUp(); got != first {
+		t.Errorf("the totals were written again at once: %s", got)
+	}
+	s.Prove(t.Context(), chores.BackupProof{Epoch: s.Order().Epoch, Remote: "r", Commit: w.head}, w.tree)
+	if st := w.state("the proof", func(st mesh.BackupState) bool { return st.Proof.Commit == w.head }); st.Proof.Problem != "" {
+		t.Errorf("proof: %s", st.Proof.Problem)
+	}
+	w.settings(func(b *mesh.BackupSettings) { b.TotalsEvery = mesh.Duration(time.Millisecond) })
+	until(t, "the totals of now", func() (bool, bool) {
+		w.mustRound(s, s.Order())
+		return true, backedUp() != first
+	})
+}
+
 // TestNoSecretLeaves: neither the order's text form nor state, events or audit
 // hold a credential.
 func TestNoSecretLeaves(t *testing.T) {

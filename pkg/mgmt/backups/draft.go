@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/backup"
@@ -32,13 +33,14 @@ func (s *Service) Draft(ctx context.Context, base chores.BackupBase, put func(ba
 	if err != nil {
 		return nil, err
 	}
+	raws, totals, at := s.thin(t, raws)
 	sum, err := r.Draft(ctx, backup.Files(base.Files), s.draft(t, raws, rev), s.records(ctx), put)
 	if err != nil {
 		return nil, err
 	}
 	s.metric().drafts.Observe(time.Since(began).Seconds())
 	s.set(func() {
-		t.totals = s.now()
+		t.totals, t.totalsAt = totals, at
 		if rev > t.seen {
 			t.seen = rev
 		}
@@ -47,6 +49,24 @@ func (s *Service) Draft(ctx context.Context, base chores.BackupBase, put func(ba
 		return nil, nil
 	}
 	return &chores.BackupDraft{Message: sum.Message(), Revision: sum.Revision, Time: sum.Time, Full: sum.Full}, nil
+}
+
+// thin puts traffic totals of before in the place of those of now, until it is
+// time for new ones: each hour they are others, and large. It returns what is to
+// be kept when the draft is made, and when that was read.
+func (s *Service) thin(t *term, raws []store.Raw) (out, totals []store.Raw, at time.Time) {
+	isTotals := func(o store.Raw) bool { return o.Folder == store.FolderTotals }
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := s.now(); t.totalsAt.IsZero() || now.Sub(t.totalsAt) >= time.Duration(t.set.TotalsEvery) {
+		for _, o := range raws {
+			if isTotals(o) {
+				totals = append(totals, o)
+			}
+		}
+		return raws, totals, now
+	}
+	return append(slices.DeleteFunc(raws, isTotals), t.totals...), t.totals, t.totalsAt
 }
 
 // draft is what is to be backed up.

@@ -73,16 +73,17 @@ type term struct {
 	set   mesh.BackupSettings // with the defaults
 	state mesh.BackupState
 
-	due, prove uint64    // of the order
-	rose       time.Time // when due was raised last
-	ended      uint64    // the due of the last round that ended
-	waits      time.Time // since when a later one is due
-	seen       store.Rev // of the store when it was
-	ran        uint64    // settings.Run when due was raised last, and
-	ranDue     uint64    // the due of that
-	asked      uint64    // settings.Verify when prove was raised last
-	proven     time.Time // when prove was raised last
-	totals     time.Time // when totals were drawn up last
+	due, prove uint64      // of the order
+	rose       time.Time   // when due was raised last
+	ended      uint64      // the due of the last round that ended
+	waits      time.Time   // since when a later one is due
+	seen       store.Rev   // of the store when it was
+	ran        uint64      // settings.Run when due was raised last, and
+	ranDue     uint64      // the due of that
+	asked      uint64      // settings.Verify when prove was raised last
+	proven     time.Time   // when prove was raised last
+	totals     []store.Raw // traffic totals as they were drawn up last
+	totalsAt   time.Time   // when that was
 
 	wrote   mesh.BackupState // as it is in the store
 	changed chan struct{}    // full: there is something to write

@@ -173,7 +173,7 @@ func (s *Service) open(place string, sealed mesh.Sealed) (mesh.Secret, error) {
 func (t *term) raise(now time.Time, changed bool, rev store.Rev) {
 	asked := t.set.Run > max(t.ran, t.state.Ran)
 	waited := now.Sub(t.rose) >= time.Duration(t.set.Every)
-	if t.due > 0 && !asked && (!waited || !changed && now.Sub(t.totals) < time.Duration(t.set.TotalsEvery)) {
+	if t.due > 0 && !asked && (!waited || !changed && now.Sub(t.totalsAt) < time.Duration(t.set.TotalsEvery)) {
 		return
 	}
 	if t.ended == t.due {
