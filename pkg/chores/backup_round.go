@@ -153,7 +153,7 @@ func (r *round) commit(ctx context.Context) error {
 	if err != nil {
 		return local(err)
 	}
-	return r.fill(ctx, d, head)
+	return errors.Join(r.fill(ctx, d, head), local(d.Close()))
 }
 
 // reached says whether any remote has said in this round what it holds.
