@@ -63,9 +63,9 @@ func (s *Service) copyOften(ctx context.Context, t *term) {
 func copyDue(c mesh.BackupCopies, last mesh.BackupCopyState, now time.Time) bool {
 	every := time.Duration(c.Every)
 	if last.Problem != "" {
-		return now.Sub(last.Tried) >= min(every, again)
+		return passed(now, last.Tried, min(every, again))
 	}
-	return now.Sub(last.At) >= every
+	return passed(now, last.At, every)
 }
 
 // copyOnce makes one and removes those that are too many.

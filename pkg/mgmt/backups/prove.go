@@ -28,14 +28,11 @@ func (s *Service) Prove(ctx context.Context, p chores.BackupProof, tree backup.T
 	if err != nil {
 		return // whoever leads now proves
 	}
+	s.proving.Lock() // the one before was called off, and is about to end
+	defer s.proving.Unlock()
 	s.mu.Lock()
-	busy, asked := s.proving, t.asked
-	s.proving = true
+	asked := t.asked
 	s.mu.Unlock()
-	if busy {
-		return
-	}
-	defer s.set(func() { s.proving = false })
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, proofTime)
 	defer cancel()

@@ -60,10 +60,10 @@ type Service struct {
 
 	once    sync.Once
 	metrics *metrics
+	proving sync.Mutex // held by the one proof that is under way
 	mu      sync.Mutex // guards what is below
 	term    *term      // nil: this server does not lead
 	signer  *signer    // kept from term to term
-	proving bool
 }
 
 // term is one time in the office.

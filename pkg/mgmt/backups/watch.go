@@ -200,13 +200,17 @@ func (t *term) ask(now time.Time) {
 	}
 	wanted := t.set.Verify > max(t.asked, t.state.Verified)
 	fresh := t.prove == 0 && last.At.IsZero()
-	due := (last.Commit != head || last.Problem != "") && now.Sub(t.proven) >= every && now.Sub(last.At) >= every
+	due := (last.Commit != head || last.Problem != "") && now.Sub(t.proven) >= every && passed(now, last.At, every)
 	if !wanted && !fresh && !due {
 		return
 	}
 	t.prove++
 	t.proven, t.asked = now, max(t.asked, t.set.Verify)
 }
+
+// passed says whether that long has gone by since a time in the store. A time that
+// far ahead is one of a server whose clock was wrong, and holds nothing up.
+func passed(now, since time.Time, long time.Duration) bool { return now.Sub(since).Abs() >= long }
 
 // head is what some remote holds, "" before any holds a backup.
 func (t *term) head() string {
