@@ -63,6 +63,9 @@ func local(err error) error {
 	case controlpb.BackupOutcome_NONE, controlpb.BackupOutcome_DISK_FULL, controlpb.BackupOutcome_TIMEOUT:
 		return err
 	}
+	if repo.ReasonOf(err) == repo.ReasonCancelled {
+		return err // whoever ended it says nothing about the clone
+	}
 	return class(controlpb.BackupOutcome_CLONE, err)
 }
 

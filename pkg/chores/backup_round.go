@@ -255,7 +255,7 @@ func (r *round) finish() {
 		}
 	}
 	r.out.Due, r.out.Failure = r.drafted, failureClass(r.stop)
-	if r.out.GetFailure() == controlpb.BackupOutcome_CLONE {
+	if r.out.GetFailure() == controlpb.BackupOutcome_CLONE && !errors.Is(r.stop, mesh.ErrConflict) { // another process has it open
 		r.setAside()
 	}
 	soonest := time.Now().Add(r.pace.look)
@@ -333,11 +333,8 @@ func (r *round) behind(ctx context.Context, head, old repo.ID) int64 {
 
 // setAside moves a clone away that was opened and then found to be damaged.
 func (r *round) setAside() {
-	r.out.Recloned = true
-	to := r.path() + ".damaged-" + time.Now().UTC().Format("20060102T150405")
-	if err := os.Rename(r.path(), to); err != nil {
-		r.out.Recloned = false // it is tried again
-	}
+	_, err := repo.MoveAside(r.path(), time.Now())
+	r.out.Recloned = err == nil // otherwise it is tried again
 }
 
 // proveOne has what one remote holds proven: another one each time.

@@ -113,6 +113,7 @@ func TestWhatIsReportedOfAnError(t *testing.T) {
 		{fmt.Errorf("write: %w", syscall.ENOSPC), FailDiskFull, true},
 		{local(fmt.Errorf("write: %w", syscall.ENOSPC)), FailDiskFull, true},
 		{local(errors.New("x")), FailClone, true},
+		{local(fmt.Errorf("write: %w", context.Canceled)), FailOther, false},
 		{&repo.Fault{Reason: repo.ReasonDamaged, Err: errors.New("x")}, FailClone, true},
 		{&repo.Fault{Reason: repo.ReasonHostile, Err: errors.New("x")}, FailDamaged, false},
 		{&repo.Fault{Reason: repo.ReasonLimit, Err: errors.New("x")}, FailDamaged, false},

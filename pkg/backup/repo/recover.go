@@ -179,9 +179,9 @@ func (r *Repo) loose(h plumbing.Hash) string {
 	return filepath.Join(r.dir, "objects", s[:2], s[2:])
 }
 
-// setAside moves a damaged clone away, and removes one that was moved before:
-// one is kept to be looked at.
-func setAside(dir string, now time.Time) (string, error) {
+// MoveAside moves a damaged clone away, and removes one that was moved before:
+// one is kept to be looked at. It returns where it is now.
+func MoveAside(dir string, now time.Time) (string, error) {
 	old, err := filepath.Glob(dir + ".damaged-*")
 	if err != nil {
 		return "", fmt.Errorf("repo: set aside: %w", err)

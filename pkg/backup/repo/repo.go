@@ -82,7 +82,7 @@ func (r *Repo) open(ctx context.Context) error {
 		if err == nil || ReasonOf(err) != ReasonDamaged {
 			return err
 		}
-		if r.aside, err = setAside(r.dir, time.Now()); err != nil {
+		if r.aside, err = MoveAside(r.dir, time.Now()); err != nil {
 			return err
 		}
 	} else if !errors.Is(err, os.ErrNotExist) {
