@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,7 +122,7 @@ key of an SSH host is taken from your known_hosts and enforced from then on.`,
 	fs.StringVar(&f.user, "user", "", "name to log in with (default that in the URL, or git)")
 	fs.StringVar(&f.knownHosts, "known-hosts", "", "known_hosts file with the keys of the host (default ~/.ssh/known_hosts)")
 	fs.StringArrayVar(&f.hostKeys, "host-key", nil, "key of the host, a line of known_hosts; may be repeated")
-	fs.BoolVar(&f.replace, "replace", false, "put it in the place of the remote of that name, as for a new key or token")
+	fs.BoolVar(&f.replace, "replace", false, "put it in the place of the remote of that name, as for a new key or token; with the same URL, what no flag names stays")
 	c.MarkFlagsMutuallyExclusive("known-hosts", "host-key")
 	return c
 }
@@ -135,17 +136,49 @@ func (f *remoteFlags) request(ctx context.Context, s *adminSession, name, url st
 	if err := mesh.CheckBackupName(name); err != nil {
 		return req, err
 	}
-	auth, secret, err := f.login.read(ctx, s, kind)
-	if err != nil {
-		return req, err
+	hostGiven := f.knownHosts != "" || len(f.hostKeys) > 0
+	if kind != mesh.RemoteSSH && hostGiven {
+		return req, usagef("--known-hosts and --host-key serve SSH only")
 	}
-	req.Auth, req.Credential = auth, secret.Reveal()
-	if kind == mesh.RemoteSSH {
+	kept := false
+	if f.replace {
+		if kept, err = keepOfRemote(ctx, s, &req); err != nil {
+			return req, err
+		}
+	}
+	if !kept || f.login.given() {
+		auth, secret, err := f.login.read(ctx, s, kind)
+		if err != nil {
+			return req, err
+		}
+		req.Auth, req.Credential = auth, secret.Reveal()
+	}
+	if kind == mesh.RemoteSSH && (hostGiven || len(req.KnownHosts) == 0) {
 		req.KnownHosts, err = hostKeys(url, f.knownHosts, f.hostKeys)
-	} else if f.knownHosts != "" || len(f.hostKeys) > 0 {
-		err = usagef("--known-hosts and --host-key serve SSH only")
 	}
 	return req, err
+}
+
+// keepOfRemote takes over what no flag changes from the remote of that name, if
+// it has the same URL. Its key or token the server keeps.
+func keepOfRemote(ctx context.Context, s *adminSession, req *admin.BackupRemoteAddRequest) (bool, error) {
+	v, err := ask(ctx, s, admin.BackupGet, admin.None{})
+	if err != nil {
+		return false, err
+	}
+	at := slices.IndexFunc(v.Settings.Remotes, func(r admin.BackupRemoteView) bool { return r.Name == req.Name && r.URL == req.URL })
+	if at < 0 {
+		return false, nil
+	}
+	old := v.Settings.Remotes[at]
+	req.Auth, req.KnownHosts = old.Auth, old.KnownHosts
+	if !s.cmd.Flags().Changed("branch") {
+		req.Branch = old.Branch
+	}
+	if !s.cmd.Flags().Changed("user") {
+		req.User = old.User
+	}
+	return true, nil
 }
 
 // loginFlags say how a repository is logged in to.

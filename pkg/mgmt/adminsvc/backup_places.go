@@ -14,38 +14,53 @@ import (
 )
 
 // backupRemoteAdd checks the form of everything; whether the remote answers and
-// takes a push the server that makes backups finds out, and the state says.
+// takes a push the server that makes backups finds out, and the state says. In
+// the place of a remote of the same URL the key or token of before stays when
+// none is given: nobody may have another copy.
 func (s *Service) backupRemoteAdd(ctx context.Context, req admin.BackupRemoteAddRequest) (admin.BackupView, error) {
-	r := mesh.BackupRemote{
+	want := mesh.BackupRemote{
 		Name: req.Name, URL: req.URL, Branch: cmp.Or(req.Branch, mesh.DefaultBackupBranch), User: req.User,
 		Auth: req.Auth, KnownHosts: req.KnownHosts, Added: s.now(),
 	}
-	if err := checkRemote(r, mesh.Secret(req.Credential)); err != nil {
-		return admin.BackupView{}, err
+	if !req.Replace {
+		if err := checkRemote(want, mesh.Secret(req.Credential)); err != nil {
+			return admin.BackupView{}, err
+		}
 	}
 	return s.changeBackup(ctx, "backup.remote.add", func(b *mesh.BackupSettings) (err error) {
+		r := want
+		at := slices.IndexFunc(b.Remotes, func(x mesh.BackupRemote) bool { return x.Name == r.Name })
+		if at >= 0 && !req.Replace {
+			return mesh.WithHint(fmt.Errorf("admin: remote %s: %w", r.Name, mesh.ErrExists), "add --replace to put this one in its place")
+		}
+		if at >= 0 && b.Remotes[at].URL == r.URL {
+			r.Settled = b.Remotes[at].Settled
+			if req.Credential == "" && b.Remotes[at].Auth == r.Auth {
+				r.Credential = b.Remotes[at].Credential
+			}
+		}
+		if err := checkRemote(r, mesh.Secret(req.Credential)); err != nil {
+			return err
+		}
 		if req.Credential != "" {
 			if r.Credential, err = s.Store.Seal(store.BackupRemotePlace(r.Name), mesh.Secret(req.Credential)); err != nil {
 				return err
 			}
 		}
-		at := slices.IndexFunc(b.Remotes, func(x mesh.BackupRemote) bool { return x.Name == r.Name })
-		switch {
-		case at < 0:
+		if at < 0 {
 			b.Remotes = append(b.Remotes, r)
-		case !req.Replace:
-			return mesh.WithHint(fmt.Errorf("admin: remote %s: %w", r.Name, mesh.ErrExists), "add --replace to put this one in its place")
-		default:
+		} else {
 			b.Remotes[at] = r
 		}
 		return nil
 	})
 }
 
-// checkRemote checks what only the secret itself, or a parser of SSH, can tell.
+// checkRemote checks what only the secret itself, or a parser of SSH, can tell. A
+// secret that is sealed already was checked when it came.
 func checkRemote(r mesh.BackupRemote, credential mesh.Secret) error {
 	if r.Auth == mesh.BackupAuthSSHKey || r.Auth == mesh.BackupAuthToken {
-		if credential == "" {
+		if credential == "" && r.Credential == "" {
 			return mesh.WithHint(fmt.Errorf("admin: remote %s: a key or a token is missing: %w", mesh.Quotable(r.Name), mesh.ErrInvalid),
 				"give --ssh-key FILE, --agent or --token-file FILE")
 		}
@@ -61,14 +76,14 @@ func checkRemote(r mesh.BackupRemote, credential mesh.Secret) error {
 			return err
 		}
 	}
-	switch r.Auth {
-	case mesh.BackupAuthSSHKey:
+	switch {
+	case credential == "":
+		return nil
+	case r.Auth == mesh.BackupAuthSSHKey:
 		_, err := publicSSH(credential)
 		return err
-	case mesh.BackupAuthToken:
-		return checkRemoteToken(credential)
 	}
-	return nil
+	return checkRemoteToken(credential)
 }
 
 func (s *Service) backupRemoteRemove(ctx context.Context, req admin.Ref) (admin.BackupView, error) {

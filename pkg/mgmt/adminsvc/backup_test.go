@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +160,18 @@ func TestBackupRemotes(t *testing.T) {
 	if len(v.Settings.Remotes) != 1 || v.Settings.Remotes[0].Branch != "mesh" {
 		t.Errorf("%+v", v.Settings.Remotes)
 	}
+	other, _ := sshKey(t, "")
+	moved := strings.Replace(host, strings.Fields(host)[2], strings.Fields(must(publicSSH(mesh.Secret(other)))(t))[1], 1)
+	v = must(add(func(q *admin.BackupRemoteAddRequest) {
+		q.Replace, q.Credential, q.KnownHosts = true, "", []string{moved}
+	}))(t)
+	if got := v.Settings.Remotes[0]; got.Public != public || !slices.Equal(got.KnownHosts, []string{moved}) {
+		t.Errorf("another key of the host took the login away: %+v", got)
+	}
+	_, err = add(func(q *admin.BackupRemoteAddRequest) {
+		q.Replace, q.Credential, q.URL = true, "", "git@git.example.net:ops/other.git"
+	})
+	refused(t, err, mesh.ErrInvalid, "--ssh-key")
 	_, err = r.backupRemoteRemove(r.ctx(), admin.Ref{Ref: "forgee"})
 	refused(t, err, mesh.ErrNotFound, "did you mean forge?")
 	if v = must(r.backupRemoteRemove(r.ctx(), admin.Ref{Ref: "forge"}))(t); len(v.Settings.Remotes) != 0 {
