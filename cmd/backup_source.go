@@ -32,6 +32,7 @@ type backupSource struct {
 	identities []string
 	passphrase bool
 	passFile   string
+	passFlag   string // that names passFile
 }
 
 func (b *backupSource) flags(a *adminCLI, c *cobra.Command) {
@@ -51,7 +52,8 @@ func (b *backupSource) identityFlag(c *cobra.Command) {
 	f := c.Flags()
 	f.StringArrayVar(&b.identities, "identity", nil, "file with the identity of a recipient: of age, or an SSH private key, mode 0600; may be repeated")
 	f.BoolVar(&b.passphrase, "passphrase", false, "open the identity that lies in the backup with its passphrase")
-	f.StringVar(&b.passFile, "passphrase-file", "", "file with that passphrase, mode 0600 (default: ask on the terminal)")
+	b.passFlag = "passphrase-file"
+	f.StringVar(&b.passFile, b.passFlag, "", "file with that passphrase, mode 0600 (default: ask on the terminal)")
 }
 
 // unused refuses flags that serve --from only.
@@ -201,10 +203,10 @@ func (b *backupSource) keys(ctx context.Context, s *adminSession, tree backup.Tr
 
 func (b *backupSource) askPassphrase(ctx context.Context, what string) (mesh.Secret, error) {
 	if b.passFile != "" {
-		return readSecretFile(ctx, "--passphrase-file", b.passFile, os.Stdin)
+		return readSecretFile(ctx, "--"+b.passFlag, b.passFile, os.Stdin)
 	}
 	if !isTerminal(os.Stdin) {
-		return "", usagef("a passphrase is needed for %s, and there is no terminal to ask on", what).hint("give --passphrase-file (mode 0600)")
+		return "", usagef("a passphrase is needed for %s, and there is no terminal to ask on", what).hint("give --%s FILE (mode 0600)", b.passFlag)
 	}
 	return askSecret(ctx, os.Stdin, os.Stderr, "Passphrase of "+what+": ")
 }
@@ -234,7 +236,8 @@ func (b *backupSource) protected(ctx context.Context, tree backup.Tree) ([]backu
 		out = append(out, ids...)
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("the passphrase opens no identity in the backup: %w", mesh.ErrDenied)
+		return nil, mesh.WithHint(fmt.Errorf("the passphrase opens no identity in the backup: %w", mesh.ErrDenied),
+			"it is that of a recipient made with --passphrase, not that of the root; or give --identity FILE")
 	}
 	return out, nil
 }

@@ -33,7 +33,8 @@ func (f *restoreFlags) flags(c *cobra.Command) {
 	fs.StringVar(&f.at, "at", "", "commit, tag or time (RFC 3339, or a day) of the backup (default: the newest)")
 	fs.StringVar(&b.root, "root", "", "SHA-256 of the mesh's root certificate, from the recovery kit")
 	fs.StringArrayVar(&b.identities, "identity", nil, "file with the identity of a recipient: of age, or an SSH private key, mode 0600; may be repeated (default: the passphrase of one that lies in the backup is asked for)")
-	fs.StringVar(&b.passFile, "identity-passphrase-file", "", "file with the passphrase of the identity, mode 0600 (default: ask on the terminal)")
+	b.passFlag = "identity-passphrase-file"
+	fs.StringVar(&b.passFile, b.passFlag, "", "file with the passphrase of the identity, mode 0600 (default: ask on the terminal)")
 	fs.StringVar(&b.user, "git-user", "", "name to log in to the repository with (default that of the URL, or git)")
 	fs.StringVar(&b.login.sshKey, "ssh-key", "", "file with the SSH private key to log in with, mode 0600")
 	fs.BoolVar(&b.login.agent, "agent", false, "log in with the SSH agent (SSH_AUTH_SOCK) of yours")
