@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
 // Clone gets what a remote's branch holds into a folder that does not exist
 // yet, with that as its head. With dir "" it lies in a private temporary
-// folder that goes with Close. depth bounds the commits; 0 gets all. It
+// folder that goes with Close, and knows the tags of what it got. depth bounds the commits; 0 gets all. It
 // returns ErrNotFound for a repository without the branch.
 func Clone(ctx context.Context, rm Remote, dir string, depth int, opts Options) (_ *Repo, err error) {
 	var r *Repo
@@ -47,4 +50,20 @@ func Clone(ctx context.Context, rm Remote, dir string, depth int, opts Options) 
 		return nil, faultf(ReasonMissing, "clone: the remote %s has no branch %s: %w", rm.Name, rm.branchRef()[len("refs/heads/"):], mesh.ErrNotFound)
 	}
 	return r, r.setRef(headRef, head)
+}
+
+// noteTags remembers which commits of ours a remote's tags are on. Those of
+// others are none of what was asked for.
+func (r *Repo) noteTags(adv *packp.AdvRefs) error {
+	for name, h := range adv.References {
+		if on, ok := adv.Peeled[name]; ok {
+			h = on
+		}
+		if strings.HasPrefix(name, "refs/tags/") && safePath(name) && r.has(h) {
+			if err := r.setRef(name, idOf(h)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -118,6 +118,9 @@ func (r *Repo) fetch(ctx context.Context, rm Remote, depth int) (ID, error) {
 		if _, err := r.commit(head); err != nil {
 			return faultf(ReasonFormat, "fetch: the remote did not send its head: %w", err)
 		}
+		if r.temp != "" {
+			return r.noteTags(c.adv)
+		}
 		return nil
 	})
 	if err != nil {

@@ -161,6 +161,22 @@ func TestTagIsPushedOnce(t *testing.T) {
 		t.Errorf("the tag is on %s", got)
 	}
 	two := put(t, r, "two", file("a", "2"))
+	push(t, r, local(there))
+	git(t, there, "tag", "light", string(one))
+	git(t, there, "tag", "of-files", string(two)+"^{tree}")
+	c, err := Clone(t.Context(), local(there), "", 0, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, name := range []string{"backup/2026-01-02", "light"} {
+		if got, err := c.Resolve(t.Context(), name); err != nil || got != one {
+			t.Errorf("the tag %s is on %s (%v) in a clone, want %s", name, got.Short(), err, one.Short())
+		}
+	}
+	if got, err := c.Resolve(t.Context(), "of-files"); err == nil {
+		t.Errorf("a tag that is on no commit is on %s", got.Short())
+	}
 	if _, err := r.Tag("backup/2026-01-02", two, Meta{Message: "heartbeat", When: epoch}); err != nil {
 		t.Fatal(err)
 	}
