@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/meshctl/meshctl/pkg/backup/repo"
@@ -84,6 +85,26 @@ func TestMessagesLoseWhatRepeats(t *testing.T) {
 	} {
 		if got := body(repo.Commit{Message: in, Trailers: trailers}); got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestARepositoryThatWasNotReadHasANextStep(t *testing.T) {
+	var here, restore backupSource
+	verify, plain := &cobra.Command{}, &cobra.Command{}
+	here.login.flags(verify, "of yours")
+	plain.Flags().String("git-token-file", "", "")
+	for _, c := range []struct {
+		got, want string
+	}{
+		{here.unreadHint(verify, repo.ReasonAuth), "or --token-file FILE"},
+		{restore.unreadHint(plain, repo.ReasonAuth), "or --git-token-file FILE"},
+		{here.unreadHint(verify, repo.ReasonTLS), "SSL_CERT_FILE"},
+		{here.unreadHint(verify, repo.ReasonMissing), "recovery kit"},
+		{here.unreadHint(verify, repo.ReasonOther), "recovery kit"},
+	} {
+		if !strings.Contains(c.got, c.want) {
+			t.Errorf("%q, want %q", c.got, c.want)
 		}
 	}
 }

@@ -107,10 +107,25 @@ func (b *backupSource) open(ctx context.Context, s *adminSession, depth int) (*b
 	if err == nil {
 		return h, nil
 	}
-	if reason := repo.ReasonOf(err); reason == repo.ReasonAuth && mesh.Hint(err) == "" {
-		err = mesh.WithHint(err, "give --ssh-key FILE, --agent or --token-file FILE with what may read the repository")
+	if ctx.Err() != nil {
+		return nil, err
 	}
-	return nil, err
+	return nil, mesh.WithHint(err, cmp.Or(mesh.Hint(err), b.unreadHint(s.cmd, repo.ReasonOf(err))))
+}
+
+// unreadHint says what to do about a repository that was not read.
+func (b *backupSource) unreadHint(c *cobra.Command, reason repo.Reason) string {
+	switch reason {
+	case repo.ReasonAuth:
+		token := "token-file"
+		if c.Flags().Lookup("git-"+token) != nil {
+			token = "git-" + token
+		}
+		return "give --ssh-key FILE, --agent or --" + token + " FILE with what may read the repository"
+	case repo.ReasonTLS:
+		return "let this machine trust the authority of that certificate, or name a file with it in SSL_CERT_FILE"
+	}
+	return "look whether the address is right and answers; another remote has the same: the recovery kit names all"
 }
 
 // known fills in what the settings say of the remote that is meant.
