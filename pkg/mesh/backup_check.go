@@ -258,9 +258,13 @@ func (r BackupRemote) checkHosts(kind RemoteKind) error {
 	return err
 }
 
-// isBranch follows git-check-ref-format, a little stricter.
+// isBranch follows git-check-ref-format, a little stricter. A branch "conflict"
+// would leave no room for those in conflict/.
 func isBranch(s string) bool {
-	if s == "" || s == "HEAD" || len(s) > 200 || strings.Contains(s, "..") || strings.HasPrefix(s, "-") || strings.HasPrefix(s, "conflict/") {
+	if s == "" || s == "HEAD" || len(s) > 200 || strings.Contains(s, "..") || strings.HasPrefix(s, "-") {
+		return false
+	}
+	if first, _, _ := strings.Cut(s, "/"); first == "conflict" || first == "refs" {
 		return false
 	}
 	for part := range strings.SplitSeq(s, "/") {

@@ -69,6 +69,8 @@ func TestBackupSettingsValidate(t *testing.T) {
 		"no auth":                    {func(s *BackupSettings) { s.Remotes[0].Auth = "" }, "want none, agent"},
 		"two users":                  {func(s *BackupSettings) { s.Remotes[1].User = "bob" }, "another user"},
 		"a branch of conflicts":      {func(s *BackupSettings) { s.Remotes[0].Branch = "conflict/x" }, "branch"},
+		"no room for conflicts":      {func(s *BackupSettings) { s.Remotes[0].Branch = "conflict" }, "branch"},
+		"a reference for a branch":   {func(s *BackupSettings) { s.Remotes[0].Branch = "refs/heads/main" }, "branch"},
 		"a branch that is an option": {func(s *BackupSettings) { s.Remotes[0].Branch = "-f" }, "branch"},
 		"a branch that is a refspec": {func(s *BackupSettings) { s.Remotes[0].Branch = "a:b" }, "branch"},
 	} {
