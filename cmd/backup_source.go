@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -75,8 +77,10 @@ type backupHistory struct {
 }
 
 // open gets the repository into a private temporary folder that goes with Close.
-// depth bounds the commits; 0 gets all.
+// depth bounds the commits; 0 gets all. No closed pipe kills the process from then
+// on, as "| head" does: the folder would stay.
 func (b *backupSource) open(ctx context.Context, s *adminSession, depth int) (*backupHistory, error) {
+	signal.Ignore(syscall.SIGPIPE)
 	rm := repo.Remote{Name: "source", URL: b.url, Branch: b.branch, User: b.user}
 	h := &backupHistory{source: b}
 	if b.url == "" || mesh.CheckBackupName(b.url) == nil {
