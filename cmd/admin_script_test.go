@@ -55,6 +55,7 @@ func startMgmt(t *testing.T) mgmt.Addresses {
 	c.Etcd.ClientListen, c.Etcd.PeerListen = "127.0.0.1:0", "127.0.0.1:0"
 	c.Founding.AllowedAddresses = []string{"127.0.0.0/8"}
 	c.Founding.EntryAddresses = []string{"127.0.0.1:443"}
+	c.Aux.Memory = childMemory
 	up, done := make(chan mgmt.Addresses, 1), make(chan error, 1)
 	s := &mgmt.Server{
 		Config: c, Version: "test", Log: slog.New(slog.DiscardHandler), Up: func(a mgmt.Addresses) { up <- a },

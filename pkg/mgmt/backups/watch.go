@@ -51,7 +51,10 @@ func (s *Service) look(ctx context.Context, t *term) error {
 	if err != nil {
 		return err
 	}
-	changed, rev, err := s.Store.ChangedSince(ctx, t.seen)
+	s.mu.Lock()
+	seen := t.seen
+	s.mu.Unlock()
+	changed, rev, err := s.Store.ChangedSince(ctx, seen)
 	if err != nil {
 		return err
 	}
