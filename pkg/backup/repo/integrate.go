@@ -62,6 +62,8 @@ func (g Integrator) Integrate(ctx context.Context, r *Repo, rm Remote) (Integrat
 		return g.takeOurs(ctx, r, in)
 	} else if ctx.Err() != nil {
 		return in, ctx.Err()
+	} else if reason := ReasonOf(err); reason == ReasonDiskFull || reason == ReasonDamaged {
+		return in, err // it says nothing about who wrote it
 	}
 	return g.takeForeign(ctx, r, rm, in)
 }
