@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,7 +89,7 @@ func failedPushes(v admin.BackupView) error {
 	return nil
 }
 
-// awaitBackup looks until done says so. It says once what holds a backup back.
+// awaitBackup looks until done says so. It says once what it waits for.
 func awaitBackup(ctx context.Context, s *adminSession, done func(admin.BackupView) bool) (admin.BackupView, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, backupPatience, mesh.WithHint(
 		fmt.Errorf("not done after %v: %w", backupPatience, mesh.ErrUnavailable), "it goes on without this command; see `meshctl admin backup status`"))
@@ -101,8 +102,8 @@ func awaitBackup(ctx context.Context, s *adminSession, done func(admin.BackupVie
 			return v, nil
 		case err != nil && mesh.Kind(err) != mesh.ErrUnavailable:
 			return v, err
-		case err == nil && v.State.Held != "" && v.State.Held != said:
-			said = v.State.Held
+		case err == nil && waitsFor(v) != "" && waitsFor(v) != said:
+			said = waitsFor(v)
 			fmt.Fprintln(s.err(), "waiting:", clean(said))
 		}
 		t := time.NewTimer(backupTick)
@@ -113,6 +114,20 @@ func awaitBackup(ctx context.Context, s *adminSession, done func(admin.BackupVie
 		case <-t.C:
 		}
 	}
+}
+
+// waitsFor is what keeps backups from going on, "" when nothing does.
+func waitsFor(v admin.BackupView) string {
+	if v.State.Held != "" {
+		return v.State.Held
+	}
+	var out []string
+	for _, r := range v.State.Remotes {
+		if r.Failures > 0 {
+			out = append(out, "remote "+r.Name+": "+r.Reason)
+		}
+	}
+	return strings.Join(out, "; ")
 }
 
 func newBackupVerify(a *adminCLI) *cobra.Command {
