@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"bufio"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -183,7 +184,8 @@ func everyRemote(t *testing.T, f func(t *testing.T, rm Remote, dir string)) {
 	})
 }
 
-// silent is a server that takes connections and says nothing, or one thing.
+// silent is a server that takes connections and says nothing, or one thing. An
+// answer of HTTP waits for its question: one that comes before is none.
 func silent(t testing.TB, say string) string {
 	t.Helper()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -199,7 +201,13 @@ func silent(t testing.TB, say string) string {
 				return
 			}
 			wg.Go(func() {
+				defer context.AfterFunc(ctx, func() { c.Close() })()
 				defer c.Close()
+				if strings.HasPrefix(say, "HTTP/") {
+					if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+						return
+					}
+				}
 				_, _ = c.Write([]byte(say))
 				<-ctx.Done()
 			})
