@@ -202,6 +202,7 @@ var restoredFolders = []string{"members", "devices", "cells", "entries", "admins
 func TestAMeshBurnsAndComesBack(t *testing.T) {
 	remotes := []gitRemote{pathRemote(t), sshRemote(t), httpsRemote(t)}
 	b := burningMesh(t, remotes...)
+	secrets := b.planted(t)
 	b.admin(t, "token", "create", "--role", "entry", "--name", "never-came")
 	b.admin(t, "backup", "run", "--wait")
 	before := b.read(t, remotes[0])
@@ -217,6 +218,9 @@ func TestAMeshBurnsAndComesBack(t *testing.T) {
 	b.restore(t, r).refused(t, exitFailure, "not empty").hinted(t, "empty folder")
 	b.serves(t, burnt)
 	b.checkBack(t, before)
+	for _, r := range remotes {
+		secrets.hidden(t, r)
+	}
 }
 
 // burningMesh is a mesh with two devices, one of which has an open connection.
