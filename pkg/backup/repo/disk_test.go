@@ -2,6 +2,7 @@ package repo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -19,7 +20,8 @@ import (
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=3m"); err != nil {
-		if os.Getuid() == 0 && os.Getenv("MESHCTL_TEST_NOSKIP") != "" {
+		// Root of a container may not mount either.
+		if !errors.Is(err, unix.EPERM) {
 			t.Fatalf("mount a small disk: %v", err)
 		}
 		t.Skipf("mount a small disk, which needs root: %v", err)
