@@ -16,7 +16,7 @@ func (r *runtime) keepBackups() {
 	r.backups = &backups.Service{
 		Store: r.store, Mesh: r.keys.Mesh, Server: r.keys.Server, Office: choresOffice,
 		Folder: r.folder.path(dirBackup), Root: r.keys.root.Raw,
-		Epoch: func() int64 { c, _ := r.config.Get(store.ConfigKey); return c.Epoch }, Keys: r.backedUpKeys, Certify: r.authority.IssueBackup, Scratch: r.scratch,
+		Epoch: r.nodes.Epoch, Keys: r.backedUpKeys, Certify: r.authority.IssueBackup, Scratch: r.scratch,
 		Wake: r.foreman.Wake, Log: r.log.With("unit", "backups"),
 	}
 	r.foreman.Backup = r.backups
