@@ -119,17 +119,7 @@ func (x *Recovery) prepare(ctx context.Context, f *folder, k *keys) error {
 	if err != nil {
 		return mesh.WithHint(fmt.Errorf("mgmt: recover: copy etcd's data: %w", err), "the data folder needs room for etcd's data once more, and etcd must have run in it")
 	}
-	ready := make(chan struct{})
-	err = together(ctx,
-		func(ctx context.Context) error { return m.Run(ctx, func() { close(ready) }) },
-		func(ctx context.Context) error {
-			select {
-			case <-ready:
-				return x.rewrite(ctx, part, f, k)
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
+	err = part.during(ctx, func(ctx context.Context) error { return x.rewrite(ctx, part, f, k) })
 	if err != nil {
 		return err
 	}

@@ -187,17 +187,7 @@ func (r *restoring) fill(ctx context.Context, f *folder, k *keys) error {
 		return err
 	}
 	part.member.PeerURL, part.member.ClientURL = "https://127.0.0.1:0", "https://127.0.0.1:0"
-	ready := make(chan struct{})
-	err = together(ctx,
-		func(ctx context.Context) error { return part.member.Run(ctx, func() { close(ready) }) },
-		func(ctx context.Context) error {
-			select {
-			case <-ready:
-				return r.rewrite(ctx, part, f, k)
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
+	err = part.during(ctx, func(ctx context.Context) error { return r.rewrite(ctx, part, f, k) })
 	if err != nil {
 		return fmt.Errorf("mgmt: restore: %w", err)
 	}
