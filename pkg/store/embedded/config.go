@@ -57,13 +57,15 @@ func (m *Member) config() (*embed.Config, error) {
 func (m *Member) tune(cfg *embed.Config) {
 	cfg.QuotaBackendBytes = orDefault(m.Quota, DefaultQuota)
 	cfg.TickMs = uint(orDefault(m.Heartbeat, 100*time.Millisecond).Milliseconds())
-	cfg.ElectionMs = uint(orDefault(m.Election, time.Second).Milliseconds())
+	cfg.ElectionMs = uint(m.election().Milliseconds())
 	cfg.AutoCompactionMode = embed.CompactorModePeriodic
 	cfg.AutoCompactionRetention = orDefault(m.Retention, time.Hour).String()
 	cfg.WarningUnaryRequestDuration, cfg.WarningApplyDuration = slow, slow
 	cfg.EnableGRPCGateway = false // a second way in that nobody needs
 	cfg.UnsafeNoFsync = m.UnsafeNoFsync
 }
+
+func (m *Member) election() time.Duration { return orDefault(m.Election, time.Second) }
 
 func orDefault[T int64 | time.Duration](v, otherwise T) T {
 	if v == 0 {

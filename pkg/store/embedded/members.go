@@ -99,8 +99,24 @@ func (m *Member) Lead(ctx context.Context, id string) error {
 		if s.Leader() == id {
 			return nil
 		}
-		return s.MoveLeader(ctx, uint64(s.MemberID()), uint64(id))
+		return m.handLeadership(ctx, s, id)
 	})
+}
+
+// handLeadership asks again for as long as ctx allows: raft gives a transfer up
+// after one election timeout, without a word, when the other was busy just then.
+func (m *Member) handLeadership(ctx context.Context, s server, id types.ID) error {
+	for {
+		try, cancel := context.WithTimeout(ctx, 2*m.election())
+		err := s.MoveLeader(try, uint64(s.MemberID()), uint64(id))
+		cancel()
+		switch {
+		case err == nil, !errors.Is(err, etcderrors.ErrTimeoutLeaderTransfer), ctx.Err() != nil:
+			return err
+		case s.Leader() == id:
+			return nil
+		}
+	}
 }
 
 // server is what of etcd's server changes its cluster.
