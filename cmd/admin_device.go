@@ -40,7 +40,6 @@ func deviceFields(d admin.DeviceView, now time.Time) []field {
 	return []field{
 		{"Name", d.Name},
 		{"Id", string(d.ID)},
-		{"UUID", d.UUID},
 		{"State", string(d.State)},
 		{"Member", named(d.MemberName, string(d.Member))},
 		{"Cell", named(d.CellName, string(d.Cell))},

@@ -82,7 +82,6 @@ type DeviceListRequest struct {
 type DeviceView struct {
 	ID          mesh.DeviceID     `json:"id"`
 	Name        string            `json:"name"`
-	UUID        string            `json:"uuid"`
 	State       mesh.DeviceState  `json:"state"`
 	Member      mesh.MemberID     `json:"member"`
 	MemberName  string            `json:"memberName"`

@@ -34,7 +34,7 @@ var folders = map[string]members{
 	},
 	"cells": {
 		kind:     "cell",
-		public:   "id state fallback certificate forwardClientAddress created",
+		public:   "id state fallback certificate order offers guests.devices guests.connections guests.traffic forwardClientAddress compromised created",
 		personal: "name suffix caCert",
 	},
 	"certs": {
@@ -44,8 +44,10 @@ var folders = map[string]members{
 	"config": {
 		kind: "config",
 		public: "certLife.node certLife.admin certLife.mgmt renewGrace staleIfError epoch " +
+			"subscription.certificate subscription.updateInterval labels.every labels.overlap " +
 			"restored.at restored.backup restored.epoch restored.collect restored.collected",
-		personal: "allowedAddresses mgmtAddresses entryAddresses epochProof",
+		personal: "allowedAddresses mgmtAddresses entryAddresses epochProof subscription.name subscription.title " +
+			"subscription.supportUrl subscription.pageUrl subscription.announce subscription.agents",
 	},
 	"cores": {
 		kind:     "core",
@@ -55,7 +57,7 @@ var folders = map[string]members{
 	"devices": {
 		kind: "device",
 		public: "id member state created assigned.cell assigned.core " +
-			"limits.connections limits.traffic limits.expires",
+			"limits.connections limits.traffic limits.expires subscription.created",
 		personal: "name labels hiddenLabel",
 	},
 	"entries": {

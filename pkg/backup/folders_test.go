@@ -16,8 +16,8 @@ import (
 func TestEveryMemberHasAPlace(t *testing.T) {
 	secret := map[string]string{
 		"backup":  "signKey verifyIdentity",
-		"cells":   "caKey",
-		"devices": "uuid secret verifiers",
+		"cells":   "caKey paths",
+		"devices": "secret verifiers subscription.hash",
 		"tokens":  "hash",
 	}
 	for folder, v := range map[string]any{

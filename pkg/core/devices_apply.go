@@ -124,13 +124,13 @@ func decodeDevice(d *controlpb.Device) (mesh.ServedDevice, error) {
 	}
 	out := mesh.ServedDevice{
 		ID:        id,
-		Verifiers: mesh.Verifiers{HTTP: d.GetHttpVerifier()},
+		Verifiers: mesh.Verifiers{HTTP: d.GetHttpVerifier(), VLESS: d.GetVlessVerifier(), Trojan: d.GetTrojanVerifier()},
 		Limits:    mesh.Limits{Connections: int(d.GetMaxConnections()), Traffic: d.GetMaxTraffic()},
 	}
 	if n := d.GetExpiresUnixNanos(); n != 0 {
 		out.Limits.Expires = time.Unix(0, n)
 	}
-	if len(d.GetServerNames()) > 16 || len(d.GetHttpVerifier()) > 128 || out.Limits.Connections < 0 || out.Limits.Traffic < 0 {
+	if len(d.GetServerNames()) > 16 || max(len(d.GetHttpVerifier()), len(d.GetVlessVerifier()), len(d.GetTrojanVerifier())) > 128 || out.Limits.Connections < 0 || out.Limits.Traffic < 0 {
 		return mesh.ServedDevice{}, fmt.Errorf("device %s: out of bounds: %w", id, mesh.ErrInvalid)
 	}
 	for _, s := range d.GetServerNames() {

@@ -22,6 +22,29 @@ const (
 	CertificatePublic CellCertificate = "public"
 )
 
+// CertificateOrder says who asks the public authority for a cell's wildcard.
+type CertificateOrder string
+
+const (
+	// OrderUpload: an operator fetches the cores' requests, has them signed, and
+	// uploads the chains.
+	OrderUpload CertificateOrder = "upload"
+	// OrderACME: management orders by ACME (RFC 8555) with DNS-01.
+	OrderACME CertificateOrder = "acme"
+)
+
+// GuestLimits bound guests from a compromised cell. Zero means unlimited.
+type GuestLimits struct {
+	// Devices is how many devices of each member are taken in.
+	Devices int `json:"devices,omitzero"`
+	// Connections is how many each may have open at once, where its own limit
+	// is not lower.
+	Connections int `json:"connections,omitzero"`
+	// Traffic is how many bytes all devices of one member may move as guests,
+	// in both directions together, since their cell was compromised.
+	Traffic int64 `json:"traffic,omitzero"`
+}
+
 // Cell is a group of cores under one server-name suffix.
 type Cell struct {
 	ID          CellID          `json:"id"`
@@ -32,7 +55,18 @@ type Cell struct {
 	Certificate CellCertificate `json:"certificate"`
 	CACert      string          `json:"caCert,omitzero"` // PEM, for CertificatePrivate
 	CAKey       Sealed          `json:"caKey,omitzero"`
+	// Order says how a public certificate comes about.
+	Order CertificateOrder `json:"order,omitzero"`
+	// Offers are the ways into its cores; none means DefaultOffers.
+	Offers []Offer `json:"offers,omitzero"`
+	// Paths are where the transports are found, the newest last.
+	Paths []Paths `json:"paths,omitzero"`
+	// Guests bounds what devices of another cell, for which this one is the
+	// fallback, may use here.
+	Guests GuestLimits `json:"guests,omitzero"`
 	// ForwardClientAddress passes the client's address to the cell's cores.
-	ForwardClientAddress bool      `json:"forwardClientAddress,omitzero"`
-	Created              time.Time `json:"created"`
+	ForwardClientAddress bool `json:"forwardClientAddress,omitzero"`
+	// Compromised is when it was last declared so.
+	Compromised time.Time `json:"compromised,omitzero"`
+	Created     time.Time `json:"created"`
 }

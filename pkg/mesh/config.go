@@ -21,7 +21,9 @@ type Config struct {
 	RenewGrace Duration `json:"renewGrace,omitzero"`
 	// StaleIfError is how long an entry may use its last answer for a name
 	// when no management server answers.
-	StaleIfError Duration `json:"staleIfError"`
+	StaleIfError Duration             `json:"staleIfError"`
+	Subscription SubscriptionSettings `json:"subscription,omitzero"`
+	Labels       LabelRotation        `json:"labels,omitzero"`
 	// Epoch rises when state is restored from a backup; nodes refuse a lower one.
 	Epoch int64 `json:"epoch"`
 	// EpochProof is the root's word for Epoch, without which nobody follows a

@@ -44,7 +44,6 @@ type Assignment struct {
 // Device is one client of a member.
 type Device struct {
 	ID     DeviceID    `json:"id"`
-	UUID   string      `json:"uuid"` // RFC 9562, lower case
 	Member MemberID    `json:"member"`
 	Name   string      `json:"name"`
 	State  DeviceState `json:"state"`
@@ -52,19 +51,22 @@ type Device struct {
 	// HiddenLabel is a second random label. Inside TLS for the device's own
 	// name, CONNECT to <HiddenLabel>.<suffix> answers 407, because browsers
 	// send proxy credentials only after it.
-	HiddenLabel string     `json:"hiddenLabel"`
-	Secret      Sealed     `json:"secret"`
-	Verifiers   Verifiers  `json:"verifiers"`
-	Limits      Limits     `json:"limits,omitzero"`
-	Assigned    Assignment `json:"assigned"`
-	Created     time.Time  `json:"created"`
+	HiddenLabel string    `json:"hiddenLabel"`
+	Secret      Sealed    `json:"secret"`
+	Verifiers   Verifiers `json:"verifiers"`
+	// Subscription is the link through which the device's client learns all of
+	// this; zero: none was made.
+	Subscription DeviceSubscription `json:"subscription,omitzero"`
+	Limits       Limits             `json:"limits,omitzero"`
+	Assigned     Assignment         `json:"assigned"`
+	Created      time.Time          `json:"created"`
 }
 
-// Verifiers let a core check credentials without being able to present them.
-// Secrets are random and at least 128 bits, so fast hashes serve.
-type Verifiers struct {
-	// HTTP is base64url(SHA-256("meshctl http v1\x00" + device id + "\x00" + secret)).
-	HTTP string `json:"http"`
+// DeviceSubscription is what is kept of a subscription link: enough to know its
+// secret when it is shown.
+type DeviceSubscription struct {
+	Hash    string    `json:"hash"` // SubscriptionHash of the secret
+	Created time.Time `json:"created"`
 }
 
 // ServedDevice is what a core learns about a device that may reach it.

@@ -42,7 +42,7 @@ func bigMesh(b *testing.B) []store.Raw {
 		add("cores", string(c.ID), c)
 	}
 	for i := range 10_000 {
-		d := mesh.Device{ID: mesh.NewDeviceID(), UUID: "0191c5b6-0000-7000-8000-000000000000", Member: members[i%3000].ID, Name: fmt.Sprint("device ", i),
+		d := mesh.Device{ID: mesh.NewDeviceID(), Member: members[i%3000].ID, Name: fmt.Sprint("device ", i),
 			State: mesh.DeviceActive, Labels: []mesh.Label{{Label: mesh.NewLabel()}}, HiddenLabel: mesh.NewLabel(),
 			Secret: mesh.Sealed(mesh.SealedPrefix + mesh.NewSecret(72).Reveal()), Verifiers: mesh.Verifiers{HTTP: mesh.NewSecret(32).Reveal()},
 			Assigned: mesh.Assignment{Cell: cells[i%20].ID}, Created: now}

@@ -21,11 +21,11 @@ func (s *Store) collections() {
 		id:    func(m mesh.Member) mesh.MemberID { return m.ID },
 		names: func(m mesh.Member) []label { return []label{{folderMembers, m.Name}} }}
 	s.Devices = &Collection[mesh.DeviceID, mesh.Device]{s: s,
-		kind:  kind{folder: folderDevices, name: "device", audited: true, secret: []string{"verifiers"}},
+		kind:  kind{folder: folderDevices, name: "device", audited: true, secret: []string{"verifiers", "subscription"}},
 		id:    func(d mesh.Device) mesh.DeviceID { return d.ID },
 		names: func(d mesh.Device) []label { return []label{{deviceNames(d.Member), d.Name}} }}
 	s.Cells = &Collection[mesh.CellID, mesh.Cell]{s: s,
-		kind: kind{folder: folderCells, name: "cell", audited: true},
+		kind: kind{folder: folderCells, name: "cell", audited: true, secret: []string{"paths"}},
 		id:   func(c mesh.Cell) mesh.CellID { return c.ID },
 		names: func(c mesh.Cell) []label {
 			return []label{{folderCells, c.Name}, {folderSuffixes, string(c.Suffix)}}

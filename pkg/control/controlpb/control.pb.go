@@ -1457,8 +1457,14 @@ type Config struct {
 	CellId        string   `protobuf:"bytes,7,opt,name=cell_id,json=cellId,proto3" json:"cell_id,omitempty"`
 	// Cores: whether the cell's certificate is made by its own CA ("private").
 	CellCertificate string `protobuf:"bytes,8,opt,name=cell_certificate,json=cellCertificate,proto3" json:"cell_certificate,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Cores: the ways in that they answer, as mesh.Offer spells them; none: what
+	// HTTP there is, as before there were others.
+	Offers []string `protobuf:"bytes,9,rep,name=offers,proto3" json:"offers,omitempty"`
+	// Cores: paths of WebSocket and names of gRPC services that they answer.
+	WebsocketPaths []string `protobuf:"bytes,10,rep,name=websocket_paths,json=websocketPaths,proto3" json:"websocket_paths,omitempty"`
+	GrpcServices   []string `protobuf:"bytes,11,rep,name=grpc_services,json=grpcServices,proto3" json:"grpc_services,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Config) Reset() {
@@ -1545,6 +1551,27 @@ func (x *Config) GetCellCertificate() string {
 		return x.CellCertificate
 	}
 	return ""
+}
+
+func (x *Config) GetOffers() []string {
+	if x != nil {
+		return x.Offers
+	}
+	return nil
+}
+
+func (x *Config) GetWebsocketPaths() []string {
+	if x != nil {
+		return x.WebsocketPaths
+	}
+	return nil
+}
+
+func (x *Config) GetGrpcServices() []string {
+	if x != nil {
+		return x.GrpcServices
+	}
+	return nil
 }
 
 type Revocations struct {
@@ -1769,6 +1796,8 @@ type Device struct {
 	MaxConnections   int64                  `protobuf:"varint,5,opt,name=max_connections,json=maxConnections,proto3" json:"max_connections,omitempty"`
 	MaxTraffic       int64                  `protobuf:"varint,6,opt,name=max_traffic,json=maxTraffic,proto3" json:"max_traffic,omitempty"`
 	ExpiresUnixNanos int64                  `protobuf:"varint,7,opt,name=expires_unix_nanos,json=expiresUnixNanos,proto3" json:"expires_unix_nanos,omitempty"`
+	VlessVerifier    string                 `protobuf:"bytes,8,opt,name=vless_verifier,json=vlessVerifier,proto3" json:"vless_verifier,omitempty"`
+	TrojanVerifier   string                 `protobuf:"bytes,9,opt,name=trojan_verifier,json=trojanVerifier,proto3" json:"trojan_verifier,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1850,6 +1879,20 @@ func (x *Device) GetExpiresUnixNanos() int64 {
 		return x.ExpiresUnixNanos
 	}
 	return 0
+}
+
+func (x *Device) GetVlessVerifier() string {
+	if x != nil {
+		return x.VlessVerifier
+	}
+	return ""
+}
+
+func (x *Device) GetTrojanVerifier() string {
+	if x != nil {
+		return x.TrojanVerifier
+	}
+	return ""
 }
 
 type Ack struct {
@@ -2278,9 +2321,12 @@ func (x *CellRequest) GetCellId() string {
 }
 
 type CellCertificate struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Chain         [][]byte               `protobuf:"bytes,1,rep,name=chain,proto3" json:"chain,omitempty"` // leaf first, CA of the cell last
-	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Chain [][]byte               `protobuf:"bytes,1,rep,name=chain,proto3" json:"chain,omitempty"` // leaf first, CA of the cell last
+	Error string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	// The request is noted, and its certificate comes when a public authority has
+	// made it: the core keeps the key.
+	Pending       bool `protobuf:"varint,3,opt,name=pending,proto3" json:"pending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2327,6 +2373,13 @@ func (x *CellCertificate) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *CellCertificate) GetPending() bool {
+	if x != nil {
+		return x.Pending
+	}
+	return false
 }
 
 type Drain struct {
@@ -2568,7 +2621,7 @@ const file_control_proto_rawDesc = "" +
 	"\x04mgmt\x18\x01 \x03(\tR\x04mgmt\"E\n" +
 	"\bRenewNow\x12\x16\n" +
 	"\x06serial\x18\x01 \x01(\tR\x06serial\x12!\n" +
-	"\fwithin_nanos\x18\x02 \x01(\x03R\vwithinNanos\"\x93\x02\n" +
+	"\fwithin_nanos\x18\x02 \x01(\x03R\vwithinNanos\"\xf9\x02\n" +
 	"\x06Config\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x1a\n" +
 	"\bsuffixes\x18\x02 \x03(\tR\bsuffixes\x12/\n" +
@@ -2578,7 +2631,11 @@ const file_control_proto_rawDesc = "" +
 	"\x05drain\x18\x05 \x01(\bR\x05drain\x12%\n" +
 	"\x0emesh_addresses\x18\x06 \x03(\tR\rmeshAddresses\x12\x17\n" +
 	"\acell_id\x18\a \x01(\tR\x06cellId\x12)\n" +
-	"\x10cell_certificate\x18\b \x01(\tR\x0fcellCertificate\"\x91\x01\n" +
+	"\x10cell_certificate\x18\b \x01(\tR\x0fcellCertificate\x12\x16\n" +
+	"\x06offers\x18\t \x03(\tR\x06offers\x12'\n" +
+	"\x0fwebsocket_paths\x18\n" +
+	" \x03(\tR\x0ewebsocketPaths\x12#\n" +
+	"\rgrpc_services\x18\v \x03(\tR\fgrpcServices\"\x91\x01\n" +
 	"\vRevocations\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x03R\brevision\x12\x1a\n" +
 	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\x12\x12\n" +
@@ -2594,7 +2651,7 @@ const file_control_proto_rawDesc = "" +
 	"\x04base\x18\x03 \x01(\x03R\x04base\x12,\n" +
 	"\aupserts\x18\x04 \x03(\v2\x12.meshctl.v1.DeviceR\aupserts\x12\x18\n" +
 	"\aremoves\x18\x05 \x03(\tR\aremoves\x12\x12\n" +
-	"\x04more\x18\x06 \x01(\bR\x04more\"\xf9\x01\n" +
+	"\x04more\x18\x06 \x01(\bR\x04more\"\xc9\x02\n" +
 	"\x06Device\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fserver_names\x18\x02 \x03(\tR\vserverNames\x12\x1f\n" +
@@ -2604,7 +2661,9 @@ const file_control_proto_rawDesc = "" +
 	"\x0fmax_connections\x18\x05 \x01(\x03R\x0emaxConnections\x12\x1f\n" +
 	"\vmax_traffic\x18\x06 \x01(\x03R\n" +
 	"maxTraffic\x12,\n" +
-	"\x12expires_unix_nanos\x18\a \x01(\x03R\x10expiresUnixNanos\"\xb8\x01\n" +
+	"\x12expires_unix_nanos\x18\a \x01(\x03R\x10expiresUnixNanos\x12%\n" +
+	"\x0evless_verifier\x18\b \x01(\tR\rvlessVerifier\x12'\n" +
+	"\x0ftrojan_verifier\x18\t \x01(\tR\x0etrojanVerifier\"\xb8\x01\n" +
 	"\x03Ack\x12(\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x14.meshctl.v1.Ack.KindR\x04kind\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x03R\brevision\x12\x14\n" +
@@ -2640,10 +2699,11 @@ const file_control_proto_rawDesc = "" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\"8\n" +
 	"\vCellRequest\x12\x10\n" +
 	"\x03csr\x18\x01 \x01(\fR\x03csr\x12\x17\n" +
-	"\acell_id\x18\x02 \x01(\tR\x06cellId\"=\n" +
+	"\acell_id\x18\x02 \x01(\tR\x06cellId\"W\n" +
 	"\x0fCellCertificate\x12\x14\n" +
 	"\x05chain\x18\x01 \x03(\fR\x05chain\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\x1f\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x12\x18\n" +
+	"\apending\x18\x03 \x01(\bR\apending\"\x1f\n" +
 	"\x05Drain\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"!\n" +
 	"\aGoodbye\x12\x16\n" +

@@ -59,7 +59,7 @@ func (s *Service) newDevice(req admin.DeviceAddRequest) (mesh.Device, error) {
 		return mesh.Device{}, err
 	}
 	d := mesh.Device{
-		ID: mesh.NewDeviceID(), UUID: newUUID(), Name: req.Name, State: mesh.DeviceActive,
+		ID: mesh.NewDeviceID(), Name: req.Name, State: mesh.DeviceActive,
 		Labels: []mesh.Label{{Label: mesh.NewLabel()}}, HiddenLabel: mesh.NewLabel(),
 		Limits: req.Limits, Created: now,
 	}

@@ -2,7 +2,6 @@ package adminsvc
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -26,9 +25,6 @@ func TestDeviceIsServedWhenItsAnswerArrives(t *testing.T) {
 	}
 	if !slices.Equal(d.Via, []string{"box"}) || d.Waiting != "" || d.MemberName != "alice" || d.CellName != "north" {
 		t.Errorf("got %+v", d)
-	}
-	if !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(d.UUID) {
-		t.Errorf("UUID %s is not one of version 4", d.UUID)
 	}
 	if len(d.ServerNames) != 1 || !d.ServerNames[0].Under("a.example.net") {
 		t.Errorf("server names %v", d.ServerNames)

@@ -2,7 +2,6 @@ package adminsvc
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -123,7 +122,7 @@ func (s *Service) deviceView(ctx context.Context, id mesh.DeviceID) (admin.Devic
 func (s *Service) showDevice(d mesh.Device, u usage, hops []mesh.Hop) admin.DeviceView {
 	cell := u.cells[d.Assigned.Cell]
 	v := admin.DeviceView{
-		ID: d.ID, Name: d.Name, UUID: d.UUID, State: d.State,
+		ID: d.ID, Name: d.Name, State: d.State,
 		Member: d.Member, MemberName: u.members[d.Member].Name,
 		Cell: cell.ID, CellName: cell.Name,
 		Core: d.Assigned.Core, CoreName: u.cores[d.Assigned.Core].Name,
@@ -211,13 +210,4 @@ func (s *Service) deviceLinkOf(ctx context.Context, req admin.Ref) (admin.Device
 		Device: d.ID, ServerName: names[len(names)-1], User: string(d.ID), Secret: secret.Reveal(),
 		CA: c.CACert, HiddenHost: mesh.ServerName(d.HiddenLabel) + "." + c.Suffix, Entries: cfg.EntryAddresses,
 	}, nil
-}
-
-// newUUID makes a random UUID (RFC 9562, version 4).
-func newUUID() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails (crypto/rand)
-	b[6] = b[6]&0x0f | 0x40
-	b[8] = b[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

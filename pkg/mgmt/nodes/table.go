@@ -96,6 +96,8 @@ func deviceMessage(d mesh.ServedDevice) *controlpb.Device {
 		Id:             string(d.ID),
 		HiddenHost:     string(d.HiddenHost),
 		HttpVerifier:   d.Verifiers.HTTP,
+		VlessVerifier:  d.Verifiers.VLESS,
+		TrojanVerifier: d.Verifiers.Trojan,
 		MaxConnections: int64(d.Limits.Connections),
 		MaxTraffic:     d.Limits.Traffic,
 	}
