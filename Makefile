@@ -24,19 +24,22 @@ build: ## build bin/meshctl
 demo: build ## build, then run a whole mesh on this machine through its main job
 	$(BIN) dev up --demo
 
-# The race detector needs a C compiler; everything else does not. The end-to-end
-# tests run many processes and come last, alone, so that they and the others do
-# not take each other's time.
-PARTS := $$(go list ./... | grep -v /internal/e2e)
-test: ## every test, with the race detector where a C compiler is there
-ifeq ($(HAVECC),)
-	@echo "make test: no C compiler, so the race detector is off; install one (gcc) to have it"
-	go test -count=1 -timeout 30m -shuffle=on -p 2 $(PARTS)
-	go test -count=1 -timeout 30m -shuffle=on ./internal/e2e
-else
-	CGO_ENABLED=1 go test -race -count=1 -timeout 30m -shuffle=on -p 2 $(PARTS)
-	CGO_ENABLED=1 go test -race -count=1 -timeout 30m -shuffle=on ./internal/e2e
+# The race detector needs a C compiler; everything else does not. Packages whose
+# tests run whole clusters come after the others, one at a time, and those of many
+# processes last, so that none of them takes another's time.
+CLUSTERS := cmd internal/linear pkg/mgmt pkg/store/embedded
+APART    := $(CLUSTERS) internal/e2e
+PARTS    := $$(go list ./... | grep -vxF $(foreach p,$(APART),-e github.com/meshctl/meshctl/$(p)))
+TEST     := go test -count=1 -timeout 30m -shuffle=on
+ifneq ($(HAVECC),)
+test: export CGO_ENABLED := 1
+TEST += -race
 endif
+test: ## every test, with the race detector where a C compiler is there
+	@$(if $(HAVECC),,echo "make test: no C compiler, so the race detector is off; install one (gcc) to have it")
+	$(TEST) -p 2 $(PARTS)
+	$(TEST) -p 1 $(addprefix ./,$(CLUSTERS))
+	$(TEST) ./internal/e2e
 
 nightly: ## the long tests: ten minutes of history and of renewals, 20 failovers, fuzzing, faults
 	MESHCTL_LINEAR=10m MESHCTL_FAILOVERS=20 go test -count=1 -timeout 40m -v ./internal/linear
