@@ -57,8 +57,8 @@ var folders = map[string]members{
 	"devices": {
 		kind: "device",
 		public: "id member state created assigned.cell assigned.core " +
-			"limits.connections limits.traffic limits.expires subscription.created",
-		personal: "name labels hiddenLabel",
+			"limits.connections limits.traffic limits.expires subscription.created trafficReset.at",
+		personal: "name labels hiddenLabel trafficReset.used",
 	},
 	"entries": {
 		kind:     "entry",

@@ -31,6 +31,7 @@ func (l Limits) Expired(now time.Time) bool {
 // Label is one DNS label of a device; two overlap while one is being replaced.
 type Label struct {
 	Label    string    `json:"label"`
+	Since    time.Time `json:"since,omitzero"`    // zero: since the device was made
 	NotAfter time.Time `json:"notAfter,omitzero"` // zero: no end
 }
 
@@ -58,8 +59,10 @@ type Device struct {
 	// this; zero: none was made.
 	Subscription DeviceSubscription `json:"subscription,omitzero"`
 	Limits       Limits             `json:"limits,omitzero"`
-	Assigned     Assignment         `json:"assigned"`
-	Created      time.Time          `json:"created"`
+	// Reset is when its traffic was last counted anew; zero: never.
+	Reset    TrafficReset `json:"trafficReset,omitzero"`
+	Assigned Assignment   `json:"assigned"`
+	Created  time.Time    `json:"created"`
 }
 
 // DeviceSubscription is what is kept of a subscription link: enough to know its
