@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/meshctl/meshctl/internal/ratelimit"
 	"github.com/meshctl/meshctl/pkg/ca"
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
 	"github.com/meshctl/meshctl/pkg/control/rpcstatus"
@@ -35,7 +36,7 @@ type enrollment struct {
 	ca      issuer
 	mesh    mesh.ID
 	suspect *suspicion
-	often   *limiter[mesh.TokenID] // certificates fetched again
+	often   *ratelimit.Limiter[mesh.TokenID] // certificates fetched again
 	metrics *metrics
 	log     *slog.Logger
 	now     func() time.Time
@@ -86,7 +87,7 @@ func (e *enrollment) enroll(ctx context.Context, from netip.Addr, req *controlpb
 	if err != nil {
 		return nil, err
 	}
-	if n.again && !e.often.allow(t.ID, e.now()) {
+	if n.again && !e.often.Allow(t.ID, e.now()) {
 		return nil, rpcstatus.To(mesh.WithHint(fmt.Errorf("mgmt: enroll %s: it fetched its certificate too often: %w", n.id.Node(), mesh.ErrUnavailable),
 			"wait some minutes, or join with a new token"))
 	}

@@ -284,7 +284,7 @@ func request(t *testing.T, tmpl *x509.CertificateRequest, key crypto.Signer) []b
 func TestWrongTokensAreCountedByAddress(t *testing.T) {
 	s := newSuspicion(lazyStore(t), 3, (new(logBuffer)).logger(), time.Now)
 	a, b := addr("192.0.2.1"), addr("192.0.2.2")
-	s.told.allow(telling{a, mesh.EventTokenGuess}, time.Now()) // its event was written already
+	s.told.Allow(telling{a, mesh.EventTokenGuess}, time.Now()) // its event was written already
 	for range 3 {
 		if s.tooMany(a) {
 			t.Fatal("too many too early")

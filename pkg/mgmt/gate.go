@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
+
+	"github.com/meshctl/meshctl/internal/ratelimit"
 )
 
 // maxPerNode is how many connections one node or administrator may have open:
@@ -19,7 +21,7 @@ const maxPerNode = 64
 // all, of one node, and of strangers.
 type gate struct {
 	rates   Rates
-	arrived *limiter[netip.Addr]
+	arrived *ratelimit.Limiter[netip.Addr]
 	turned  *prometheus.CounterVec // by why
 
 	mu      sync.Mutex // guards what follows
@@ -32,7 +34,7 @@ type gate struct {
 func newGate(r Rates, turned *prometheus.CounterVec) *gate {
 	return &gate{
 		rates:   r,
-		arrived: newLimiter[netip.Addr](rate.Limit(r.Connections), r.ConnectionsBurst),
+		arrived: ratelimit.New[netip.Addr](rate.Limit(r.Connections), r.ConnectionsBurst),
 		turned:  turned,
 		by:      make(map[netip.Addr]int),
 		held:    make(map[string]int),
@@ -43,8 +45,8 @@ func newGate(r Rates, turned *prometheus.CounterVec) *gate {
 // it: when there are too many handshakes, the one that has lasted longest ends, so
 // that slow ones keep nobody out.
 func (g *gate) enter(from netip.Addr, now time.Time, cut func()) (*passage, bool) {
-	p := &passage{gate: g, from: block(from), cut: cut}
-	if !g.arrived.allow(p.from, now) {
+	p := &passage{gate: g, from: ratelimit.Block(from), cut: cut}
+	if !g.arrived.Allow(p.from, now) {
 		return nil, g.turn("rate")
 	}
 	slow, ok := g.begin(p)

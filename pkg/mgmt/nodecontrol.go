@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/meshctl/meshctl/internal/ratelimit"
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
 	"github.com/meshctl/meshctl/pkg/control/rpcstatus"
 	"github.com/meshctl/meshctl/pkg/identity"
@@ -23,14 +24,14 @@ const (
 type nodeControl struct {
 	controlpb.NodeControlServer
 
-	often *limiter[string] // by node
+	often *ratelimit.Limiter[string] // by node
 	now   func() time.Time
 }
 
 // Connect implements the service.
 func (c *nodeControl) Connect(st grpc.BidiStreamingServer[controlpb.NodeMessage, controlpb.MgmtMessage]) error {
 	p, _ := identity.PeerFromContext(st.Context())
-	if !c.often.allow(p.Node(), c.now()) {
+	if !c.often.Allow(p.Node(), c.now()) {
 		return rpcstatus.To(fmt.Errorf("mgmt: connect %s: it did so too often: %w", p.Node(), mesh.ErrUnavailable))
 	}
 	return c.NodeControlServer.Connect(st)

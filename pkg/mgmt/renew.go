@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/meshctl/meshctl/internal/ratelimit"
 	"github.com/meshctl/meshctl/pkg/ca"
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
 	"github.com/meshctl/meshctl/pkg/control/rpcstatus"
@@ -30,7 +31,7 @@ type renewal struct {
 
 	store *store.Store
 	ca    issuer
-	often *limiter[string] // by node
+	often *ratelimit.Limiter[string] // by node
 	log   *slog.Logger
 	now   func() time.Time
 }
@@ -51,7 +52,7 @@ func (r *renewal) renew(ctx context.Context, req *controlpb.RenewRequest) (*cont
 		return nil, fmt.Errorf("mgmt: renew %s: %w", p.Node(), err)
 	}
 	life := cfg.Value.CertLife.Of(p.Role)
-	if !r.often.allowEvery(p.Node(), life/renewals, r.now()) {
+	if !r.often.AllowEvery(p.Node(), life/renewals, r.now()) {
 		return nil, rpcstatus.To(fmt.Errorf("mgmt: renew %s: it did so too often: %w", p.Node(), mesh.ErrUnavailable))
 	}
 	if err := r.check(ctx, p, time.Duration(cfg.Value.RenewGrace)); err != nil {

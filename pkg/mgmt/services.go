@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/meshctl/meshctl/internal/ratelimit"
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/ca"
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
@@ -97,16 +98,16 @@ func (r *runtime) register(g *grpc.Server) {
 	controlpb.RegisterEnrollmentServer(g, &enrollment{
 		store: r.store, ca: r.authority, mesh: r.keys.Mesh, metrics: r.metrics, log: r.log, now: r.now,
 		suspect: newSuspicion(r.store, r.srv.Config.Rates.TokenFailures, r.log, r.now),
-		often:   newLimiter[mesh.TokenID](rate.Every(againEvery), againBurst),
+		often:   ratelimit.New[mesh.TokenID](rate.Every(againEvery), againBurst),
 	})
 	controlpb.RegisterRenewalServer(g, &renewal{
 		store: r.store, ca: r.authority, log: r.log, now: r.now,
-		often: newLimiter[string](0, renewalBurst),
+		often: ratelimit.New[string](0, renewalBurst),
 	})
 	controlpb.RegisterClusterServer(g, clusterService{cluster: r.cluster})
 	controlpb.RegisterChoresServer(g, &r.foreman)
 	controlpb.RegisterNodeControlServer(g, &nodeControl{
-		NodeControlServer: r.nodes, often: newLimiter[string](rate.Every(streamEvery), streamBurst), now: r.now,
+		NodeControlServer: r.nodes, often: ratelimit.New[string](rate.Every(streamEvery), streamBurst), now: r.now,
 	})
 	gw := &gateway.Server{Client: r.store.Client(), PeerID: peerID, HasLeader: r.etcd.member.HasLeader, Epoch: r.nodes.Epoch, Log: r.log}
 	gw.Register(g)

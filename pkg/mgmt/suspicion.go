@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/meshctl/meshctl/internal/ratelimit"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store"
 )
@@ -19,9 +20,9 @@ type suspicion struct {
 	store *store.Store
 	log   *slog.Logger
 	now   func() time.Time
-	wrong *limiter[netip.Addr]
-	told  *limiter[telling] // one event of a type per address and ten minutes
-	all   *rate.Limiter     // and few in all
+	wrong *ratelimit.Limiter[netip.Addr]
+	told  *ratelimit.Limiter[telling] // one event of a type per address and ten minutes
+	all   *rate.Limiter               // and few in all
 }
 
 // telling is what is told of one address.
@@ -35,18 +36,20 @@ func newSuspicion(s *store.Store, perMinute int, log *slog.Logger, now func() ti
 		store: s,
 		log:   log,
 		now:   now,
-		wrong: newLimiter[netip.Addr](rate.Limit(perMinute)/60, perMinute),
-		told:  newLimiter[telling](rate.Every(10*time.Minute), 1),
+		wrong: ratelimit.New[netip.Addr](rate.Limit(perMinute)/60, perMinute),
+		told:  ratelimit.New[telling](rate.Every(10*time.Minute), 1),
 		all:   rate.NewLimiter(rate.Every(10*time.Second), 20),
 	}
 }
 
 // tooMany says whether the address has presented too many wrong tokens.
-func (s *suspicion) tooMany(from netip.Addr) bool { return s.wrong.empty(block(from), s.now()) }
+func (s *suspicion) tooMany(from netip.Addr) bool {
+	return s.wrong.Empty(ratelimit.Block(from), s.now())
+}
 
 // guessed counts a token that is unknown or has another secret.
 func (s *suspicion) guessed(ctx context.Context, from netip.Addr) {
-	s.wrong.allow(block(from), s.now())
+	s.wrong.Allow(ratelimit.Block(from), s.now())
 	s.tell(ctx, from, mesh.Event{
 		Type:     mesh.EventTokenGuess,
 		Severity: mesh.Warning,
@@ -58,7 +61,7 @@ func (s *suspicion) guessed(ctx context.Context, from netip.Addr) {
 
 // reused counts a used token in the hands of another key.
 func (s *suspicion) reused(ctx context.Context, from netip.Addr, id mesh.TokenID) {
-	s.wrong.allow(block(from), s.now())
+	s.wrong.Allow(ratelimit.Block(from), s.now())
 	s.tell(ctx, from, mesh.Event{
 		Type:     mesh.EventTokenReused,
 		Severity: mesh.Warning,
@@ -70,7 +73,7 @@ func (s *suspicion) reused(ctx context.Context, from netip.Addr, id mesh.TokenID
 
 func (s *suspicion) tell(ctx context.Context, from netip.Addr, ev mesh.Event) {
 	now := s.now()
-	if !s.told.allow(telling{block(from), ev.Type}, now) || !s.all.AllowN(now, 1) {
+	if !s.told.Allow(telling{ratelimit.Block(from), ev.Type}, now) || !s.all.AllowN(now, 1) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)

@@ -1,4 +1,6 @@
-package mgmt
+// Package ratelimit bounds how often each of many strangers is served, in
+// bounded memory.
+package ratelimit
 
 import (
 	"net/netip"
@@ -11,9 +13,9 @@ import (
 // maxTracked bounds how many keys a limiter remembers.
 const maxTracked = 1 << 14
 
-// limiter is a token bucket per key: an address, a node. It forgets whoever has
+// Limiter is a token bucket per key: an address, a node. It forgets whoever has
 // a full bucket when it grows too large.
-type limiter[K comparable] struct {
+type Limiter[K comparable] struct {
 	every rate.Limit // tokens per second
 	burst int
 
@@ -21,19 +23,20 @@ type limiter[K comparable] struct {
 	buckets map[K]*rate.Limiter
 }
 
-func newLimiter[K comparable](every rate.Limit, burst int) *limiter[K] {
-	return &limiter[K]{every: every, burst: burst, buckets: make(map[K]*rate.Limiter)}
+// New returns a limiter of so many tokens per second, and at once, for each key.
+func New[K comparable](every rate.Limit, burst int) *Limiter[K] {
+	return &Limiter[K]{every: every, burst: burst, buckets: make(map[K]*rate.Limiter)}
 }
 
-// allow takes one token of k's bucket, or says that there is none.
-func (l *limiter[K]) allow(k K, now time.Time) bool {
+// Allow takes one token of k's bucket, or says that there is none.
+func (l *Limiter[K]) Allow(k K, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bucketLocked(k, now).AllowN(now, 1)
 }
 
-// allowEvery is allow at a rate that is known only now.
-func (l *limiter[K]) allowEvery(k K, every time.Duration, now time.Time) bool {
+// AllowEvery is Allow at a rate that is known only now.
+func (l *Limiter[K]) AllowEvery(k K, every time.Duration, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.bucketLocked(k, now)
@@ -41,15 +44,15 @@ func (l *limiter[K]) allowEvery(k K, every time.Duration, now time.Time) bool {
 	return b.AllowN(now, 1)
 }
 
-// empty says whether k has no token left, and takes none.
-func (l *limiter[K]) empty(k K, now time.Time) bool {
+// Empty says whether k has no token left, and takes none.
+func (l *Limiter[K]) Empty(k K, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b, ok := l.buckets[k]
 	return ok && b.TokensAt(now) < 1
 }
 
-func (l *limiter[K]) bucketLocked(k K, now time.Time) *rate.Limiter {
+func (l *Limiter[K]) bucketLocked(k K, now time.Time) *rate.Limiter {
 	b, ok := l.buckets[k]
 	if !ok {
 		if len(l.buckets) >= maxTracked {
@@ -63,7 +66,7 @@ func (l *limiter[K]) bucketLocked(k K, now time.Time) *rate.Limiter {
 
 // forgetLocked drops the keys that nothing is held against, and when there
 // are none a quarter of the others: memory stays bounded whoever comes.
-func (l *limiter[K]) forgetLocked(now time.Time) {
+func (l *Limiter[K]) forgetLocked(now time.Time) {
 	for k, b := range l.buckets {
 		if b.TokensAt(now) >= float64(l.burst) {
 			delete(l.buckets, k)
@@ -77,9 +80,9 @@ func (l *limiter[K]) forgetLocked(now time.Time) {
 	}
 }
 
-// block is what counts as one address: an IPv4 address, or the /64 that one
+// Block is what counts as one address: an IPv4 address, or the /64 that one
 // IPv6 host usually has to itself.
-func block(a netip.Addr) netip.Addr {
+func Block(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is4() || !a.IsValid() {
 		return a

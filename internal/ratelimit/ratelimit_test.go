@@ -1,4 +1,4 @@
-package mgmt
+package ratelimit
 
 import (
 	"encoding/binary"
@@ -8,12 +8,12 @@ import (
 )
 
 func TestALimiterForgetsBeforeItGrows(t *testing.T) {
-	l := newLimiter[netip.Addr](1, 2)
+	l := New[netip.Addr](1, 2)
 	now := time.Now()
 	for i := range 3 * maxTracked {
 		var b [4]byte
 		binary.BigEndian.PutUint32(b[:], uint32(i)+1)
-		if !l.allow(netip.AddrFrom4(b), now) {
+		if !l.Allow(netip.AddrFrom4(b), now) {
 			t.Fatal("a new address was refused")
 		}
 	}
@@ -23,17 +23,17 @@ func TestALimiterForgetsBeforeItGrows(t *testing.T) {
 }
 
 func TestALimiterRefusesAfterTheBurstAndRecovers(t *testing.T) {
-	l := newLimiter[string](1, 2)
+	l := New[string](1, 2)
 	now := time.Now()
 	for i, want := range []bool{true, true, false} {
-		if got := l.allow("x", now); got != want {
+		if got := l.Allow("x", now); got != want {
 			t.Errorf("call %d: %v, want %v", i, got, want)
 		}
 	}
-	if !l.empty("x", now) || l.empty("y", now) {
+	if !l.Empty("x", now) || l.Empty("y", now) {
 		t.Error("empty: want x and not y")
 	}
-	if !l.allow("x", now.Add(time.Second)) {
+	if !l.Allow("x", now.Add(time.Second)) {
 		t.Error("a second later the next call is still refused")
 	}
 }
@@ -44,11 +44,11 @@ func TestOneHostIsOneAddress(t *testing.T) {
 		{"2001:db8::1", "2001:db8::ffff:1"},
 		{"fe80::1%eth0", "fe80::2"},
 	} {
-		if a, b := block(netip.MustParseAddr(c.a)), block(netip.MustParseAddr(c.b)); a != b {
+		if a, b := Block(netip.MustParseAddr(c.a)), Block(netip.MustParseAddr(c.b)); a != b {
 			t.Errorf("%s and %s count as %v and %v", c.a, c.b, a, b)
 		}
 	}
-	if block(netip.MustParseAddr("192.0.2.7")) == block(netip.MustParseAddr("192.0.2.8")) {
+	if Block(netip.MustParseAddr("192.0.2.7")) == Block(netip.MustParseAddr("192.0.2.8")) {
 		t.Error("two IPv4 hosts count as one")
 	}
 }
