@@ -85,6 +85,12 @@ func (c Config) Validate() error {
 	add(c.StaleIfError >= 0, "staleIfError %v: want 0 or more", c.StaleIfError)
 	add(c.Epoch >= 1, "epoch %d: want 1 or more", c.Epoch)
 	add(c.Restored.Collect >= 0, "restored.collect %v: want 0 or more", c.Restored.Collect)
+	for _, err := range c.Subscription.validate() {
+		add(false, "subscription.%w", err)
+	}
+	for _, err := range c.Labels.validate() {
+		add(false, "labels.%w", err)
+	}
 	return errors.Join(errs...)
 }
 
