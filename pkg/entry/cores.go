@@ -13,7 +13,8 @@ import (
 )
 
 // cores is what this entry knows of cores: where each is, by the last lookup or
-// report, and how it answered.
+// report, and how it answered. Management servers, to which the name of the
+// subscription service leads, are among them.
 type cores struct {
 	mu    sync.Mutex // guards known
 	known map[string]*core
@@ -117,7 +118,7 @@ func (c *cores) results() []*controlpb.DialResult {
 	defer c.mu.Unlock()
 	var out []*controlpb.DialResult
 	for id, k := range c.known {
-		if k.answered+k.failed > 0 {
+		if k.answered+k.failed > 0 && k.target.Kind != mesh.HopMgmt {
 			out = append(out, &controlpb.DialResult{Core: id, Succeeded: k.answered, Failed: k.failed, LastError: k.lastErr})
 			k.answered, k.failed, k.lastErr = 0, 0, ""
 		}
@@ -137,6 +138,14 @@ func (c *cores) restore(results []*controlpb.DialResult) {
 			k.lastErr = r.GetLastError()
 		}
 	}
+}
+
+// node is role/id of what the log is to name.
+func (c *cores) node(id string) string {
+	if t, _ := c.target(id); t.Kind == mesh.HopMgmt {
+		return string(mesh.RoleMgmt) + "/" + id
+	}
+	return string(mesh.RoleCore) + "/" + id
 }
 
 // order returns the targets worth trying, best first: those that neither

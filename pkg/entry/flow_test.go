@@ -223,7 +223,7 @@ func TestACoreThatRefusesTheEntryGetsNoByte(t *testing.T) {
 			if len(c.seen()) != 0 {
 				t.Error("the core saw a stream")
 			}
-			if len(g.log.with("core did not answer")) != 1 {
+			if len(g.log.with("node did not answer")) != 1 {
 				t.Errorf("log: %q, want one warning", g.log.with("level=WARN"))
 			}
 		})

@@ -127,13 +127,13 @@ func (s *Server) openAt(ctx context.Context, id string, h relay.Header) (*relay.
 	st, err := s.pool.Load().Open(open, id, h)
 	if _, refused := errors.AsType[*relay.RefusedError](err); err == nil || refused {
 		if s.cores.heard(id) {
-			s.Log.Info("core answered again", "core", id)
+			s.Log.Info("node answered again", "node", s.cores.node(id))
 		}
 		return st, err
 	}
 	blamed := ctx.Err() == nil || context.Cause(ctx) == errOvertaken && time.Since(begin) >= s.HedgeAfter
 	if blamed && s.cores.silent(id, err) {
-		s.Log.Warn("core did not answer", "core", id, "err", err)
+		s.Log.Warn("node did not answer", "node", s.cores.node(id), "err", err)
 	}
 	return st, err
 }

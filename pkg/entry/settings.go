@@ -62,16 +62,15 @@ func (s *Settings) drain() bool {
 	return c != nil && c.drain
 }
 
-// serves says whether name is one label below a suffix of the mesh.
+// serves says whether name is one label below a suffix of the mesh, or is among
+// the suffixes itself, as the name of the subscription service is.
 func (s *Settings) serves(name mesh.ServerName) bool {
 	c := s.current.Load()
 	if c == nil {
 		return false
 	}
-	_, suffix, ok := cutLabel(name)
-	if !ok {
-		return false
-	}
-	_, ok = c.suffixes[suffix]
-	return ok
+	_, suffix, _ := cutLabel(name)
+	_, below := c.suffixes[suffix]
+	_, itself := c.suffixes[string(name)]
+	return below || itself
 }

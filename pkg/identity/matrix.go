@@ -27,9 +27,10 @@ func (r Roles) Accept(alpn string, p Peer) error {
 }
 
 // MgmtPort is who may connect to a management server's mesh port; the table of
-// methods then decides about each call.
+// methods then decides about each call. Entries bring it the clients of the
+// subscription service in a relay.
 func MgmtPort() Roles {
-	return Roles{ProtoGRPC: {mesh.RoleMgmt, mesh.RoleEntry, mesh.RoleCore, mesh.RoleAdmin}}
+	return Roles{ProtoGRPC: {mesh.RoleMgmt, mesh.RoleEntry, mesh.RoleCore, mesh.RoleAdmin}, ProtoRelay: {mesh.RoleEntry}}
 }
 
 // RelayPort is who may connect to a core.

@@ -17,8 +17,8 @@ type Policy struct {
 	// Accept decides by protocol (ALPN) and peer; nil refuses everybody with a
 	// certificate. It returns ErrDenied. See Roles.
 	Accept func(alpn string, p Peer) error
-	// Anonymous admits peers without any certificate: the mesh port, for
-	// enrolling nodes. Methods then decide by PeerOf.
+	// Anonymous admits peers without any certificate to ProtoGRPC: the mesh port,
+	// for enrolling nodes. Methods then decide by PeerOf.
 	Anonymous bool
 	// Grace is how long after its end a certificate still passes, with
 	// Peer.Expired set, so that it can be renewed; nil means not at all.
@@ -52,7 +52,7 @@ func (n *Node) ServerTLS(p Policy, alpn ...string) *tls.Config {
 			if !slices.Contains(alpn, cs.NegotiatedProtocol) {
 				return errNoProtocol
 			}
-			if len(cs.PeerCertificates) == 0 && p.Anonymous {
+			if len(cs.PeerCertificates) == 0 && p.Anonymous && cs.NegotiatedProtocol == ProtoGRPC {
 				return nil
 			}
 			return p.check(n, cs)
