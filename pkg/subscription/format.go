@@ -11,30 +11,34 @@ import (
 // Format is the kind of a document, as ?format= names it.
 type Format string
 
-// Formats.
+// Formats. Those of sing-box are for a device, whose whole traffic they take,
+// or local: a proxy on the loopback, as the command line wants it.
 const (
-	FormatBase64  Format = "base64" // the list of links, encoded as a whole
-	FormatPlain   Format = "plain"  // the list of links
-	FormatClash   Format = "clash"
-	FormatSingBox Format = "sing-box" // for a device: takes its whole traffic
-	// FormatSingBoxOld is FormatSingBox in the schema of releases before 1.12.
-	FormatSingBoxOld Format = "sing-box-old"
-	// FormatSingBoxLocal is a local proxy only, as the command line wants it.
-	FormatSingBoxLocal    Format = "sing-box-local"
-	FormatSingBoxOldLocal Format = "sing-box-old-local"
-	FormatXray            Format = "xray"      // one configuration
-	FormatXrayList        Format = "xray-list" // one configuration for each node
-	FormatV2Ray           Format = "v2ray"     // one configuration, for V2Ray 4
-	FormatPAC             Format = "pac"
-	FormatCurl            Format = "curl"
-	FormatHTML            Format = "html" // the page for people; not of this package
+	FormatBase64   Format = "base64" // the list of links, encoded as a whole
+	FormatPlain    Format = "plain"  // the list of links
+	FormatClash    Format = "clash"  // for mihomo
+	FormatClashOld Format = "clash-old"
+
+	FormatSingBox          Format = "sing-box" // 1.12 and later
+	FormatSingBoxLocal     Format = "sing-box-local"
+	FormatSingBoxOld       Format = "sing-box-old" // 1.10 and 1.11
+	FormatSingBoxOldLocal  Format = "sing-box-old-local"
+	FormatSingBoxOutbounds Format = "sing-box-outbounds" // any release, for apps that make the rest themselves
+
+	FormatXray     Format = "xray"      // one configuration, a local proxy
+	FormatXrayList Format = "xray-list" // one configuration for each node
+	FormatV2Ray    Format = "v2ray"     // one configuration, a local proxy, for V2Ray 4
+
+	FormatPAC  Format = "pac"
+	FormatCurl Format = "curl"
+	FormatHTML Format = "html" // the page for people; another package's
 )
 
 // Formats are all there are.
 func Formats() []Format {
 	return []Format{
-		FormatBase64, FormatPlain, FormatClash,
-		FormatSingBox, FormatSingBoxLocal, FormatSingBoxOld, FormatSingBoxOldLocal,
+		FormatBase64, FormatPlain, FormatClash, FormatClashOld,
+		FormatSingBox, FormatSingBoxLocal, FormatSingBoxOld, FormatSingBoxOldLocal, FormatSingBoxOutbounds,
 		FormatXray, FormatXrayList, FormatV2Ray, FormatPAC, FormatCurl, FormatHTML,
 	}
 }
