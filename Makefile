@@ -13,7 +13,7 @@ HAVECC := $(shell command -v $(CC) 2>/dev/null || command -v gcc 2>/dev/null)
 TOOL   := go tool -modfile=tools.mod
 FUZZTIME ?= 20s
 
-.PHONY: help build demo test nightly e2e-faults e2e-restore lint fix fuzz bench docs licenses generate vuln clean
+.PHONY: help build demo test nightly e2e-faults e2e-restore e2e-clients lint fix fuzz bench docs licenses generate vuln clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,11 +46,17 @@ nightly: ## the long tests: ten minutes of history and of renewals, 20 failovers
 	MESHCTL_RENEWAL=12m go test -count=1 -timeout 20m -v -run TestRenewalUnderLoad ./internal/e2e
 	$(MAKE) fuzz FUZZTIME=2m
 	$(MAKE) e2e-restore
+	$(MAKE) e2e-clients
 	$(MAKE) e2e-faults
 
 # Needs root, iproute2 and nftables, and says which of them is missing.
 e2e-faults: ## break a mesh in network namespaces, and write what was measured to docs/reliability.md
 	MESHCTL_FAULTS_TABLE=$(CURDIR)/docs/reliability.md go test -tags=faults,$(TAGS) -count=1 -timeout 30m -v ./internal/faults
+
+# Builds Xray and sing-box into the user's cache; installs v2ray, curl, chromium and
+# libnss3-tools, when it runs as root, and otherwise says which of them is missing.
+e2e-clients: ## connect with the clients that members have, and write what passed to docs/clients.md
+	MESHCTL_CLIENTS_TABLE=$(CURDIR)/docs/clients.md go test -tags=clients,$(TAGS) -count=1 -timeout 30m -v ./internal/clients
 
 e2e-restore: ## burn a mesh of 10,000 devices and 200 cores, and bring it back from its backup
 	MESHCTL_RESTORE=big go test -count=1 -timeout 30m -v -run 'BurnsAndComesBack$$' ./internal/e2e
@@ -59,10 +65,13 @@ lint: ## gofmt, vet, go fix, staticcheck, tidy modules, current documents and li
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: gofmt these files, or: make fix'; exit 1; }
 	go vet ./...
 	go vet -tags=faults,$(TAGS) ./internal/faults
+	go vet -tags=clients,$(TAGS) ./internal/clients
 	@test -z "$$(go fix -diff ./... 2>&1)" || { go fix -diff ./...; echo 'make lint: or: make fix'; exit 1; }
 	@test -z "$$(go fix -diff -tags=faults,$(TAGS) ./internal/faults 2>&1)" || { go fix -diff -tags=faults,$(TAGS) ./internal/faults; exit 1; }
+	@test -z "$$(go fix -diff -tags=clients,$(TAGS) ./internal/clients 2>&1)" || { go fix -diff -tags=clients,$(TAGS) ./internal/clients; exit 1; }
 	$(TOOL) staticcheck ./...
 	$(TOOL) staticcheck -tags=faults,$(TAGS) ./internal/faults
+	$(TOOL) staticcheck -tags=clients,$(TAGS) ./internal/clients
 	go mod tidy -diff
 	go run . docs --check docs/cli
 	go run ./internal/licenses -check docs/third-party-licenses.md

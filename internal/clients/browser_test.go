@@ -1,0 +1,59 @@
+//go:build clients
+
+package clients
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// A browser with the PAC file is asked once for credentials, at the hidden host,
+// and then has pages. Until then it finds a web server that knows nothing.
+func TestABrowserIsAskedAtTheHiddenHostOnly(t *testing.T) {
+	m := theMesh(t)
+	row := "Chromium " + version(t, "chromium")
+	o := mesh.Offer{Protocol: mesh.ProtocolHTTP, Transport: mesh.TransportTCP}
+	run.table.set(row, o, "failed")
+	link := call(t, m, admin.DeviceLinkOf, admin.Ref{Ref: string(m.Device.ID)})
+	entry := netip.MustParseAddrPort(m.EntryAddresses[0])
+	pac := fmt.Sprintf("function FindProxyForURL(url, host) { return \"HTTPS %s:%d\"; }", link.ServerName, entry.Port())
+	b := newBrowser(t, m.CAFile(), pac, fmt.Sprintf("MAP %s %s", link.ServerName, entry.Addr()))
+	b.user, b.password = link.User, link.Secret
+
+	url := "http://" + run.origin.at(originName) + "/page"
+	if got, err := b.visit(url); strings.TrimSpace(got) == strings.TrimSpace(page) || b.challenges != 0 {
+		t.Errorf("before it has credentials: %q, %v, asked %d times", got, err, b.challenges)
+	}
+	_, err := b.visit("https://" + string(link.HiddenHost) + "/") // nothing is there
+	asked := b.challenges
+	if asked == 0 {
+		t.Errorf("the hidden host does not ask: %v", err)
+	}
+	for _, host := range []string{originName, originIDN} {
+		got, err := b.visit("http://" + run.origin.at(host) + "/page")
+		if err != nil || strings.TrimSpace(got) != strings.TrimSpace(page) {
+			t.Errorf("%s: %q, %v", host, got, err)
+		}
+	}
+	b.moveBulk()
+	if b.challenges != asked {
+		t.Errorf("it was asked %d times more", b.challenges-asked)
+	}
+	if !t.Failed() {
+		run.table.set(row, o, "TCP")
+	}
+}
+
+// moveBulk gets the bytes from the origin and sends them back.
+func (b *browser) moveBulk() {
+	b.t.Helper()
+	got := b.evaluate(fmt.Sprintf("fetch('/bytes?n=%d').then(r => r.blob()).then(x => fetch('/sum', {method: 'POST', body: x})).then(r => r.text())", bulk))
+	if err := sameSum("round trip", got, nil); err != nil {
+		b.t.Error(err)
+	}
+}

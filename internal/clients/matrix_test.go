@@ -1,0 +1,54 @@
+//go:build clients
+
+package clients
+
+import (
+	"testing"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// Every client, with the configuration that it is served, uses every way in that
+// this names: two of them at once.
+func TestEveryClientUsesEveryWayItIsServed(t *testing.T) {
+	theMesh(t)
+	for _, l := range locals {
+		t.Run(l.program, func(t *testing.T) {
+			run.table.row(l.row)
+			body := served(t, l)
+			for _, n := range l.nodes(t, body) {
+				t.Run(n.offer.String(), func(t *testing.T) {
+					run.table.set(l.row, n.offer, "failed")
+					l.check(t, body, n)
+					if !t.Failed() {
+						run.table.set(l.row, n.offer, passed(n.offer))
+					}
+				})
+			}
+		})
+	}
+}
+
+// check runs two clients of one kind, whose work overlaps.
+func (l local) check(t *testing.T, body []byte, n node) {
+	one, other := l.run(t, body, n.tag), l.run(t, body, n.tag)
+	together(t, one.pages, other.pages)
+	if carriesUDP(n.offer) {
+		together(t, one.dns, other.dns)
+	}
+	if t.Failed() {
+		return
+	}
+	together(t, one.download, other.download, one.upload, other.upload)
+}
+
+func carriesUDP(o mesh.Offer) bool {
+	return o.Protocol != mesh.ProtocolHTTP && o.Protocol != mesh.ProtocolSOCKS
+}
+
+func passed(o mesh.Offer) string {
+	if carriesUDP(o) {
+		return "TCP, UDP"
+	}
+	return "TCP"
+}
