@@ -70,6 +70,7 @@ var doors = []struct {
 	{"github.com/hashicorp/memberlist", []string{"pkg/gossip"}, "who is alive nearby is a hint, and comes from one place"},
 	{"github.com/go-git/", []string{"pkg/backup/repo"}, "what a stranger's repository holds is read in one place"},
 	{"filippo.io/age", []string{"pkg/backup"}, "who can read a backup is decided in one place"},
+	{"github.com/coder/websocket", []string{"pkg/core"}, "WebSockets are one of the ways into a core, and nothing else"},
 	{"github.com/pires/go-proxyproto", []string{"pkg/relay", "pkg/entry"}, "only these speak the PROXY protocol"},
 }
 

@@ -57,6 +57,14 @@ type Limits struct {
 	HeaderTime   time.Duration // to send them
 	IdleTime     time.Duration // between two requests; no limit inside a tunnel
 	ResponseTime time.Duration // for a plain HTTP origin to begin its answer
+
+	Requests      int           // under way on one HTTP/2 connection
+	Tunnels       int           // connections to destinations in all: one of a client may carry many
+	DeviceTunnels int           // of these, of one device
+	Flows         int           // of datagrams, each a socket
+	DeviceFlows   int           // of these, of one device
+	FlowIdle      time.Duration // after which a flow ends
+	DNSIdle       time.Duration // the same of one that only asks for names
 }
 
 // DefaultConfig lets clients reach public addresses, but no mail servers, since
@@ -70,6 +78,9 @@ func DefaultConfig() Config {
 			Dial:        10 * time.Second,
 			HeaderBytes: 64 << 10, HeaderTime: 10 * time.Second, IdleTime: 2 * time.Minute,
 			ResponseTime: time.Minute,
+			Requests:     250,
+			Tunnels:      30000, DeviceTunnels: 2000,
+			Flows: 8000, DeviceFlows: 500, FlowIdle: time.Minute, DNSIdle: 17 * time.Second,
 		},
 		Drain: 30 * time.Second,
 	}
@@ -106,10 +117,12 @@ func (c Config) Validate() error {
 }
 
 func (l Limits) validate(add func(bool, string, ...any)) {
-	for name, n := range map[string]int{"sessions": l.Sessions, "streams": l.Streams, "handshakes": l.Handshakes, "perSource": l.PerSource, "headerBytes": l.HeaderBytes} {
+	for name, n := range map[string]int{"sessions": l.Sessions, "streams": l.Streams, "handshakes": l.Handshakes, "perSource": l.PerSource, "headerBytes": l.HeaderBytes,
+		"requests": l.Requests, "tunnels": l.Tunnels, "deviceTunnels": l.DeviceTunnels, "flows": l.Flows, "deviceFlows": l.DeviceFlows} {
 		add(n > 0, "limits.%s %d: want more than 0", name, n)
 	}
-	for name, d := range map[string]time.Duration{"handshake": l.Handshake, "dial": l.Dial, "headerTime": l.HeaderTime, "idleTime": l.IdleTime, "responseTime": l.ResponseTime} {
+	for name, d := range map[string]time.Duration{"handshake": l.Handshake, "dial": l.Dial, "headerTime": l.HeaderTime, "idleTime": l.IdleTime, "responseTime": l.ResponseTime,
+		"flowIdle": l.FlowIdle, "dnsIdle": l.DNSIdle} {
 		add(d > 0, "limits.%s %v: want more than 0", name, d)
 	}
 }

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"net"
@@ -14,15 +13,9 @@ import (
 // follow that a client could take for the destination's bytes.
 const established = "HTTP/1.1 200 Connection established\r\n\r\n"
 
-// tunnel is a CONNECT that was answered: what is left is to copy.
-type tunnel struct {
-	client *tls.Conn
-	dst    *net.TCPConn
-}
-
 // connect opens a tunnel and leaves it to the stream's own goroutine, so that
 // nothing of the request stays in memory while the tunnel is open.
-func (h *handler) connect(w http.ResponseWriter, r *http.Request) {
+func (h *handler) connect(w http.ResponseWriter, r *http.Request, g guest) {
 	to, err := parseDestination(r.URL.Host)
 	if err != nil {
 		refuse(w, err)
@@ -30,66 +23,73 @@ func (h *handler) connect(w http.ResponseWriter, r *http.Request) {
 	}
 	// net/http ends the request's context when the client ends its side, but it
 	// may still wait for an answer: a tunnel ends with its connections.
-	dst, err := h.dialer.dial(context.WithoutCancel(r.Context()), to)
-	h.metrics.dialled(err)
+	dst, err := h.dial(context.WithoutCancel(r.Context()), g, to)
 	if err != nil {
 		refuse(w, err)
 		return
 	}
-	client, buf, err := hijack(w)
+	if r.ProtoMajor == 2 {
+		h.connectH2(w, r, dst)
+		return
+	}
+	client, early, err := hijack(w)
 	if err != nil {
-		_ = dst.Close() // nothing was sent on it
+		dst.drop()
 		h.log.Debug("tunnel not opened", "err", err)
 		return
 	}
 	m, ok := client.NetConn().(*metered)
-	if err := begin(client, dst, buf); err != nil || !ok {
-		_ = dst.Close()
-		resetClient(client)
+	if err := begin(client, dst, early); err != nil || !ok {
+		dst.drop()
+		relay.Abort(client, relay.CodePeerReset)
 		_ = client.Close() // the stream's owner waits for this
 		return
 	}
-	m.tunnels <- tunnel{client, dst}
+	m.jobs <- func(ctx context.Context) error { return h.join(ctx, client, dst) }
 }
 
-func hijack(w http.ResponseWriter) (*tls.Conn, *bufio.Reader, error) {
+// hijack takes the client's TLS away from net/http, and what was read of it
+// beyond the request.
+func hijack(w http.ResponseWriter) (*tls.Conn, []byte, error) {
 	c, rw, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return nil, nil, err
 	}
-	t, ok := c.(*tls.Conn)
+	l, ok := c.(*looked)
 	if !ok {
 		return nil, nil, net.ErrClosed
 	}
-	return t, rw.Reader, nil
+	early, err := rw.Reader.Peek(rw.Reader.Buffered())
+	if err != nil {
+		return nil, nil, err
+	}
+	t, ok := l.Conn.(*tls.Conn)
+	if !ok {
+		return nil, nil, net.ErrClosed
+	}
+	return t, append(early, l.rest()...), nil
 }
 
 // begin tells the client that the tunnel is open and passes on what it sent
 // without waiting for that.
-func begin(client, dst net.Conn, buf *bufio.Reader) error {
+func begin(client, dst net.Conn, early []byte) error {
 	if _, err := client.Write([]byte(established)); err != nil {
 		return err
 	}
-	early, err := buf.Peek(buf.Buffered())
-	if err != nil {
-		return err
+	if len(early) == 0 {
+		return nil
 	}
-	if len(early) > 0 {
-		_, err = dst.Write(early)
-	}
+	_, err := dst.Write(early)
 	return err
-}
-
-// resetClient ends a tunnel so that it cannot be taken for one that finished.
-func resetClient(c *tls.Conn) {
-	if m, ok := c.NetConn().(*metered); ok {
-		m.Stream.Reset(relay.CodePeerReset)
-	}
 }
 
 // closeTunnel answers a CONNECT to the hidden host by whoever has credentials:
 // the browser has learned that they are right, and there is nothing to see.
-func closeTunnel(w http.ResponseWriter) {
+func closeTunnel(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 2 {
+		w.WriteHeader(http.StatusOK)
+		return
+	}
 	c, _, err := hijack(w)
 	if err != nil {
 		return // the client is gone

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -98,15 +99,16 @@ func FuzzRequest(f *testing.F) {
 		f.Fatal(err)
 	}
 	// No dialer: an attempt to reach anything would panic.
-	h := newHandler(tb, nil, fallback, DefaultConfig().Limits, newMetrics(nil, tb), quiet())
+	h := newHandler(&handler{devices: tb, ways: new(atomic.Pointer[ways]), fallback: fallback, limits: DefaultConfig().Limits, metrics: newMetrics(nil, tb), log: quiet()})
+	h.ways.Store(everyWay(f))
 	f.Fuzz(func(t *testing.T, raw string) {
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(raw)))
 		if err != nil || strings.Contains(raw, c.secret.Reveal()) {
 			return
 		}
-		l := &lease{device: tb.known[d.ID]}
+		m := &metered{lease: &lease{device: tb.known[d.ID], name: d.ServerNames[0]}}
 		w := &answer{header: http.Header{}}
-		h.ServeHTTP(w, r.WithContext(context.WithValue(t.Context(), leaseKey{}, l)))
+		h.ServeHTTP(w, r.WithContext(context.WithValue(t.Context(), streamKey{}, m)))
 		switch w.status {
 		case 0, 200, 301, 404, 405, 407:
 		default:
@@ -117,6 +119,29 @@ func FuzzRequest(f *testing.F) {
 		}
 	})
 }
+
+// everyWay is what a cell offers that offers everything.
+func everyWay(t testing.TB) *ways {
+	t.Helper()
+	w, err := parseWays(everything(&controlpb.Config{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func everything(c *controlpb.Config) *controlpb.Config {
+	for _, o := range mesh.Offers() {
+		c.Offers = append(c.Offers, o.String())
+	}
+	c.WebsocketPaths, c.GrpcServices = []string{"/old-path", wsPath}, []string{"old-service", grpcService}
+	return c
+}
+
+const (
+	wsPath      = "/new-path"
+	grpcService = "new-service"
+)
 
 // answer is a ResponseWriter that keeps the status.
 type answer struct {

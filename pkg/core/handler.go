@@ -10,22 +10,32 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
+	"sync/atomic"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
-// handler decides what each request inside a client's TLS gets.
+// handler decides what each client, and each request inside a client's TLS, gets.
 type handler struct {
 	devices  *devices
+	ways     *atomic.Pointer[ways]
 	dialer   *dialer
+	limits   Limits
+	tunnels  *quota // connections to destinations
+	flows    *quota // of datagrams
 	plain    *httputil.ReverseProxy
 	fallback http.Handler
 	metrics  *metrics
 	log      *slog.Logger
 }
 
-func newHandler(t *devices, d *dialer, fallback http.Handler, lim Limits, m *metrics, log *slog.Logger) *handler {
-	h := &handler{devices: t, dialer: d, fallback: fallback, metrics: m, log: log}
+// newHandler completes h: devices, ways, dialer, limits, fallback, metrics and
+// log are given.
+func newHandler(h *handler) *handler {
+	lim := h.limits
+	h.tunnels = newQuota("connections to destinations", lim.Tunnels, lim.DeviceTunnels)
+	h.flows = newQuota("flows of datagrams", lim.Flows, lim.DeviceFlows)
+	h.metrics.watch(h.tunnels, h.flows)
 	h.plain = &httputil.ReverseProxy{
 		// The request names its origin itself; its query passes as it is.
 		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.RawQuery = r.In.URL.RawQuery },
@@ -38,29 +48,47 @@ func newHandler(t *devices, d *dialer, fallback http.Handler, lim Limits, m *met
 		},
 		FlushInterval: -1,
 		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, err error) { refuse(w, err) },
-		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:      slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
 	}
 	return h
 }
 
+// ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	l, ok := r.Context().Value(leaseKey{}).(*lease)
+	m, ok := streamOf(r)
 	if !ok {
-		h.fallback.ServeHTTP(w, r)
+		h.site(w, r)
 		return
 	}
 	// The row as it is now: the secret may have changed since the stream began.
-	d, known := h.devices.get(l.device.ID)
-	authorized := known && authorized(r.Header, d)
-	hidden := r.Method == http.MethodConnect && isHidden(r.URL.Host, d)
+	d, known := h.devices.get(m.lease.device.ID)
+	g, offered := guest{lease: m.lease, device: d}, h.ways.Load()
+	switch {
+	case !known:
+		h.site(w, r)
+	case offered.opens(mesh.TransportWS) && offered.webSocket[r.URL.Path] && isUpgrade(r):
+		h.webSocket(w, r, m, g)
+	case offered.opens(mesh.TransportGRPC) && isCall(r, offered.grpc):
+		h.grpc(w, r, g)
+	case offered.has(mesh.ProtocolHTTP, mesh.TransportTCP):
+		h.proxy(w, r, g)
+	default:
+		h.site(w, r)
+	}
+}
+
+// proxy serves a request where the cell offers HTTP.
+func (h *handler) proxy(w http.ResponseWriter, r *http.Request, g guest) {
+	authorized := authorized(r.Header, g.device)
+	hidden := r.Method == http.MethodConnect && isHidden(r.URL.Host, g.device)
 	switch {
 	case authorized && hidden:
 		h.count("hidden")
-		closeTunnel(w)
+		closeTunnel(w, r)
 	case authorized && r.Method == http.MethodConnect:
 		h.count("connect")
-		h.connect(w, r)
-	case authorized && r.URL.IsAbs():
+		h.connect(w, r, g)
+	case authorized && namesOrigin(r, g.lease.name):
 		h.count("plain")
 		h.forwardPlain(w, r)
 	case hidden:
@@ -68,10 +96,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Proxy-Authenticate", `Basic realm="Restricted"`)
 		http.Error(w, "407 Proxy Authentication Required", http.StatusProxyAuthRequired)
 	default:
-		h.count("fallback")
-		r.Header.Del("Proxy-Authorization")
-		h.fallback.ServeHTTP(w, r)
+		h.site(w, r)
 	}
+}
+
+// site answers as a web server.
+func (h *handler) site(w http.ResponseWriter, r *http.Request) {
+	h.count("fallback")
+	r.Header.Del("Proxy-Authorization")
+	h.fallback.ServeHTTP(w, r)
 }
 
 func (h *handler) count(kind string) { h.metrics.requests.WithLabelValues(kind).Inc() }
@@ -106,6 +139,18 @@ func isHidden(target string, d mesh.ServedDevice) bool {
 	}
 	n, err := mesh.ParseServerName(host)
 	return err == nil && d.HiddenHost != "" && n == d.HiddenHost
+}
+
+// namesOrigin says whether a request names another origin than this server. In
+// HTTP/2 all name one, and net/http does not tell of the scheme: what is asked
+// of a proxy, beside CONNECT, is http.
+func namesOrigin(r *http.Request, own mesh.ServerName) bool {
+	if r.ProtoMajor == 2 && r.Host != "" {
+		if n, err := mesh.ParseServerName(strings.TrimSuffix(r.Host, ":443")); err != nil || n != own {
+			r.URL.Scheme, r.URL.Host = "http", r.Host
+		}
+	}
+	return r.URL.IsAbs()
 }
 
 // forwardPlain passes one request in absolute form to its origin. Credentials

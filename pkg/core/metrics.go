@@ -15,6 +15,8 @@ type metrics struct {
 	refused    *prometheus.CounterVec
 	dials      *prometheus.CounterVec
 	requests   *prometheus.CounterVec
+	drops      *prometheus.CounterVec
+	register   func(...prometheus.Collector)
 }
 
 func newMetrics(reg prometheus.Registerer, t *devices) *metrics {
@@ -26,20 +28,30 @@ func newMetrics(reg prometheus.Registerer, t *devices) *metrics {
 		handshakes: vec("handshakes_total", "TLS handshakes of peers, by result.", "result"),
 		refused:    vec("refused_total", "Streams refused, by code.", "code"),
 		dials:      vec("dials_total", "Destinations dialled, by result.", "result"),
-		requests:   vec("requests_total", "HTTP requests inside clients' TLS, by what they got.", "kind"),
-	}
-	gauge := func(name, help string, value func() int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "meshctl_core_" + name, Help: help},
-			func() float64 { return float64(value()) })
+		requests:   vec("requests_total", "Requests inside clients' TLS, by what they got.", "kind"),
+		drops:      vec("datagrams_dropped_total", "Datagrams that were not passed on, by reason.", "reason"),
+		register:   func(...prometheus.Collector) {},
 	}
 	if reg != nil {
-		reg.MustRegister(m.sessions, m.handshakes, m.refused, m.dials, m.requests,
-			bytesCounter("up", func() int64 { return t.totals().up }),
-			bytesCounter("down", func() int64 { return t.totals().down }),
-			gauge("streams", "Streams that are open.", func() int { _, n := t.count(); return n }),
-			gauge("devices", "Devices in the table.", func() int { n, _ := t.count(); return n }))
+		m.register = reg.MustRegister
 	}
+	m.register(m.sessions, m.handshakes, m.refused, m.dials, m.requests, m.drops,
+		bytesCounter("up", func() int64 { return t.totals().up }),
+		bytesCounter("down", func() int64 { return t.totals().down }),
+		gauge("streams", "Streams that are open.", func() int { _, n := t.count(); return n }),
+		gauge("devices", "Devices in the table.", func() int { n, _ := t.count(); return n }))
 	return m
+}
+
+// watch shows what clients have open to destinations.
+func (m *metrics) watch(tunnels, flows *quota) {
+	m.register(gauge("tunnels", "Connections to destinations that are open.", tunnels.count),
+		gauge("flows", "Flows of datagrams that are open.", flows.count))
+}
+
+func gauge(name, help string, value func() int) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "meshctl_core_" + name, Help: help},
+		func() float64 { return float64(value()) })
 }
 
 func bytesCounter(direction string, value func() int64) prometheus.Collector {
@@ -62,3 +74,6 @@ func (m *metrics) dialled(err error) {
 	}
 	m.dials.WithLabelValues(result).Inc()
 }
+
+// dropped counts one datagram.
+func (m *metrics) dropped(reason string) { m.drops.WithLabelValues(reason).Inc() }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,35 +15,44 @@ import (
 	"github.com/meshctl/meshctl/pkg/relay"
 )
 
-// proxy ends the client's TLS inside the stream and speaks HTTP there.
+// proxy ends the client's TLS inside the stream and looks at what comes first.
 //
-//	stream ─▶ TLS (SNI is the stream's own name) ─▶ HTTP/1.1
-//	  CONNECT host:port   with credentials    ─▶ tunnel
-//	  GET http://…        with credentials    ─▶ plain HTTP, hop by hop
-//	  CONNECT hidden host without credentials ─▶ 407
-//	  anything else                           ─▶ the fallback, as a web server would
+//	stream ─▶ TLS (SNI is the stream's own name)
+//	  VLESS, Trojan, SOCKS                      ─▶ tunnel, datagrams or many of both
+//	  HTTP/1.1 and HTTP/2
+//	    CONNECT host:port     with credentials    ─▶ tunnel
+//	    GET http://…          with credentials    ─▶ plain HTTP, hop by hop
+//	    CONNECT hidden host   without credentials ─▶ 407
+//	    WebSocket at its path                     ─▶ VLESS or Trojan in it
+//	    POST to a gRPC service                    ─▶ VLESS or Trojan in it
+//	  anything else                             ─▶ the fallback, as a web server would
+//
+// What the cell does not offer is anything else.
 type proxy struct {
+	*handler
 	server *http.Server
 	conns  *connQueue
 	cell   *cell
-	vigil  *relay.Vigil
+	limits Limits
 }
 
 func newProxy(h *handler, c *cell, lim Limits, log *slog.Logger) *proxy {
-	p := &proxy{cell: c, conns: newConnQueue(), vigil: &h.dialer.vigil}
+	p := &proxy{handler: h, cell: c, conns: newConnQueue(), limits: lim}
 	p.server = &http.Server{
 		Handler:           h,
-		ConnContext:       withLease,
+		ConnContext:       withStream,
 		ReadHeaderTimeout: lim.HeaderTime,
 		IdleTimeout:       lim.IdleTime,
 		MaxHeaderBytes:    lim.HeaderBytes,
 		// "OPTIONS *" is for the fallback too.
 		DisableGeneralOptionsHandler: true,
 		Protocols:                    new(http.Protocols),
-		TLSNextProto:                 map[string]func(*http.Server, *tls.Conn, http.Handler){},
+		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: lim.Requests},
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	p.server.Protocols.SetHTTP1(true)
+	p.server.Protocols.SetHTTP2(true)
+	p.server.Protocols.SetUnencryptedHTTP2(true) // where no ALPN was said
 	return p
 }
 
@@ -70,27 +80,71 @@ func (p *proxy) serve(ctx context.Context, in *relay.Incoming, l *lease) *refusa
 	m := meter(st, l)
 	stop := context.AfterFunc(ctx, func() { st.Reset(resetCode(ctx)) })
 	defer stop()
-	if !p.conns.put(ctx, tls.Server(m, clientTLS(cert, l.name))) {
-		_ = m.Close() // the stream was reset by the end of ctx
-		return nil
+	c := tls.Server(m, clientTLS(cert, l.name))
+	if err := p.client(ctx, m, c); err != nil {
+		p.log.Debug("client lost", "err", err)
+		relay.Abort(c, relay.CodePeerReset) // not to be taken for an end in good order
+	}
+	_ = c.Close() // nothing more is to be said
+	return nil
+}
+
+// client finds out who speaks inside c, and serves it to its end.
+func (p *proxy) client(ctx context.Context, m *metered, c *tls.Conn) error {
+	if err := p.shake(ctx, c); err != nil {
+		p.log.Debug("client's TLS failed", "err", err)
+		return nil // the alert says why
+	}
+	if c.ConnectionState().NegotiatedProtocol == "h2" {
+		// Then the server speaks first, and looking would show.
+		return p.web(ctx, m, c)
+	}
+	br := bufio.NewReaderSize(c, firstBytes)
+	d, ok := p.devices.get(m.lease.device.ID)
+	if !ok {
+		return p.web(ctx, m, &looked{c, br})
+	}
+	_ = m.SetReadDeadline(time.Now().Add(p.limits.HeaderTime)) // a stream that ended tells when it is read
+	protocol, err := recognise(br, d, p.ways.Load(), mesh.TransportTCP)
+	switch {
+	case tookTooLong(err):
+		return nil // as net/http would end it
+	case protocol == "":
+		return p.web(ctx, m, &looked{c, br})
+	}
+	g := guest{m.lease, d, func() error { return m.SetReadDeadline(time.Time{}) }}
+	return p.speak(ctx, protocol, mesh.TransportTCP, g, c, br)
+}
+
+// shake ends the client's handshake.
+func (p *proxy) shake(ctx context.Context, c *tls.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, p.limits.HeaderTime)
+	defer cancel()
+	return c.HandshakeContext(ctx)
+}
+
+// web has net/http serve c. What net/http leaves to the stream's own goroutine
+// is done here, so that nothing of the request stays in memory meanwhile.
+func (p *proxy) web(ctx context.Context, m *metered, c net.Conn) error {
+	if !p.conns.put(ctx, c) {
+		return nil // the stream was reset by the end of ctx
 	}
 	select {
 	case <-m.closed:
-	case t := <-m.tunnels:
-		p.vigil.Add(t.dst)
-		defer p.vigil.Remove(t.dst)
-		// The bytes are counted at the stream, as the client sent them.
-		relay.Join(ctx, t.client, t.dst, nil)
+		return nil
+	case job := <-m.jobs:
+		return job(ctx)
 	}
-	return nil
 }
 
 // clientTLS shows cert to clients that ask for name and for nothing else: the
 // stream header is the entry's claim, the name inside TLS the client's own.
 func clientTLS(cert *tls.Certificate, name mesh.ServerName) *tls.Config {
 	return &tls.Config{
-		MinVersion:             tls.VersionTLS12,
-		NextProtos:             []string{"http/1.1"},
+		MinVersion: tls.VersionTLS12,
+		// In this order, so that a browser has a connection of its own for each
+		// tunnel, and only those who speak nothing else get HTTP/2.
+		NextProtos:             []string{"http/1.1", "h2"},
 		SessionTicketsDisabled: true, // the name is checked where the certificate is chosen
 		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			if n, err := mesh.ParseServerName(h.ServerName); err != nil || n != name {
@@ -101,16 +155,24 @@ func clientTLS(cert *tls.Certificate, name mesh.ServerName) *tls.Config {
 	}
 }
 
-type leaseKey struct{}
+type streamKey struct{}
 
-// withLease lets handlers find the stream a request came on.
-func withLease(ctx context.Context, c net.Conn) context.Context {
+// withStream lets handlers find the stream a request came on.
+func withStream(ctx context.Context, c net.Conn) context.Context {
+	if l, ok := c.(*looked); ok {
+		c = l.Conn
+	}
 	if t, ok := c.(*tls.Conn); ok {
 		if m, ok := t.NetConn().(*metered); ok {
-			return context.WithValue(ctx, leaseKey{}, m.lease)
+			return context.WithValue(ctx, streamKey{}, m)
 		}
 	}
 	return ctx
+}
+
+func streamOf(r *http.Request) (*metered, bool) {
+	m, ok := r.Context().Value(streamKey{}).(*metered)
+	return m, ok
 }
 
 // connQueue is the listener through which streams reach net/http.

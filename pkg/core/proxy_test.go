@@ -282,7 +282,7 @@ func TestTheInnerNameMustBeTheStreams(t *testing.T) {
 	for name, cfg := range map[string]*tls.Config{
 		"another device's name": w.clientTLS("other." + suffix),
 		"no name":               {InsecureSkipVerify: true},
-		"no common protocol":    {RootCAs: w.ca.pool, ServerName: c.name(), NextProtos: []string{"h2"}},
+		"no common protocol":    {RootCAs: w.ca.pool, ServerName: c.name(), NextProtos: []string{"spdy/3"}},
 		"an old TLS":            {RootCAs: w.ca.pool, ServerName: c.name(), MaxVersion: tls.VersionTLS11},
 	} {
 		st, err := s.Open(t.Context(), header(c))

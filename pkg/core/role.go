@@ -65,7 +65,12 @@ func (s *Server) ApplyConfig(_ context.Context, c *controlpb.Config) error {
 	} else if k := mesh.CellCertificate(c.GetCellCertificate()); k != mesh.CertificatePrivate && k != "" {
 		return fmt.Errorf("core: configuration: cell certificate %q: this version has only %s: %w", mesh.Quotable(string(k)), mesh.CertificatePrivate, mesh.ErrInvalid)
 	}
+	offered, err := parseWays(c)
+	if err != nil {
+		return fmt.Errorf("core: configuration: %w", err)
+	}
 	s.dialer.policy.Store(s.policyOf(c.GetMeshAddresses()))
+	s.ways.Store(offered)
 	s.applied.Store(&applied{suffix: suffix, drain: c.GetDrain()})
 	if !c.GetDrain() {
 		s.drained.Store(false) // a newer word than the Drain before it

@@ -52,6 +52,7 @@ type Server struct {
 	metrics *metrics
 
 	applied  atomic.Pointer[applied]
+	ways     atomic.Pointer[ways]
 	drained  atomic.Bool // by a Drain message
 	stopping atomic.Bool
 	port     atomic.Uint32
@@ -88,7 +89,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := newHandler(s.devices, s.dialer, fallback, cfg.Limits, s.metrics, o.Log)
+	h := newHandler(&handler{devices: s.devices, ways: &s.ways, dialer: s.dialer, limits: cfg.Limits, fallback: fallback, metrics: s.metrics, log: o.Log})
 	s.egress = newProxy(h, s.cell, cfg.Limits, o.Log)
 	return s, nil
 }

@@ -67,14 +67,17 @@ func (s *Server) admit(ctx context.Context, h relay.Header) (context.Context, *l
 // metered is the client's end of a stream with its bytes counted.
 type metered struct {
 	*relay.Stream
-	lease   *lease
-	once    sync.Once
-	closed  chan struct{}
-	tunnels chan tunnel // has room for the one there can be
+	lease  *lease
+	once   sync.Once
+	closed chan struct{}
+	jobs   chan job // has room for the one there can be
 }
 
+// job is what net/http leaves to the goroutine of a stream.
+type job func(ctx context.Context) error
+
 func meter(st *relay.Stream, l *lease) *metered {
-	return &metered{Stream: st, lease: l, closed: make(chan struct{}), tunnels: make(chan tunnel, 1)}
+	return &metered{Stream: st, lease: l, closed: make(chan struct{}), jobs: make(chan job, 1)}
 }
 
 func (m *metered) Read(b []byte) (int, error) {

@@ -75,7 +75,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	}
 	w := &world{Server: s, mesh: m, ca: newCellCA(t, suffix)}
 	w.serve(t)
-	if err := s.ApplyConfig(t.Context(), &controlpb.Config{Revision: 1, CellSuffix: suffix, CellId: "cell-1"}); err != nil {
+	if err := s.ApplyConfig(t.Context(), everything(&controlpb.Config{Revision: 1, CellSuffix: suffix, CellId: "cell-1"})); err != nil {
 		t.Fatal(err)
 	}
 	if s.cfg.Egress.Kind == EgressProxy {
@@ -137,9 +137,9 @@ func newClient(change ...func(*controlpb.Device)) client {
 		Id:          string(id),
 		ServerNames: []string{mesh.NewLabel() + "." + suffix},
 		HiddenHost:  mesh.NewLabel() + "." + suffix,
-
-		HttpVerifier: mesh.NewVerifiers(id, secret).HTTP,
 	}
+	v := mesh.NewVerifiers(id, secret)
+	d.HttpVerifier, d.VlessVerifier, d.TrojanVerifier = v.HTTP, v.VLESS, v.Trojan
 	for _, f := range change {
 		f(d)
 	}
