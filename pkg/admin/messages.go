@@ -45,6 +45,8 @@ type MemberView struct {
 	mesh.Member
 	Devices int `json:"devices"`
 	Cores   int `json:"cores"`
+	// DeviceList is there where one member is shown.
+	DeviceList []DeviceView `json:"deviceList,omitzero"`
 }
 
 // DeviceAddRequest makes a device. Exactly one of Cell and Core is set.
@@ -80,9 +82,11 @@ type DeviceListRequest struct {
 
 // DeviceView is a device as shown: without secret and verifiers.
 type DeviceView struct {
-	ID          mesh.DeviceID     `json:"id"`
-	Name        string            `json:"name"`
-	State       mesh.DeviceState  `json:"state"`
+	ID    mesh.DeviceID    `json:"id"`
+	Name  string           `json:"name"`
+	State mesh.DeviceState `json:"state"`
+	// Standing is what its client is told; only ok is served.
+	Standing    mesh.Standing     `json:"standing"`
 	Member      mesh.MemberID     `json:"member"`
 	MemberName  string            `json:"memberName"`
 	Cell        mesh.CellID       `json:"cell"`
@@ -95,6 +99,14 @@ type DeviceView struct {
 	// it and a minute has passed since; LastUsed is the hour in which it last did.
 	Used     mesh.Traffic `json:"used,omitzero"`
 	LastUsed time.Time    `json:"lastUsed,omitzero"`
+	// Counted is how much of Used counts against the limit, in bytes; all of it
+	// unless it was counted anew at Reset.
+	Counted int64     `json:"counted"`
+	Reset   time.Time `json:"trafficReset,omitzero"`
+	// Linked is when its subscription link was made; zero: it has none.
+	Linked time.Time `json:"linked,omitzero"`
+	// Replaced is when the last of the names that were replaced ends.
+	Replaced time.Time `json:"replacedNamesEnd,omitzero"`
 	// Via are the cores its routes name now, in order; empty says why in Waiting.
 	Via     []string  `json:"via"`
 	Waiting string    `json:"waiting,omitzero"`
@@ -119,6 +131,7 @@ type CellAddRequest struct {
 	Certificate          mesh.CellCertificate `json:"certificate,omitzero"` // default private
 	Fallback             []string             `json:"fallback,omitzero"`
 	ForwardClientAddress bool                 `json:"forwardClientAddress,omitzero"`
+	CellOptions
 }
 
 // CellSetRequest changes what is not nil.
@@ -128,6 +141,7 @@ type CellSetRequest struct {
 	State                *mesh.CellState `json:"state,omitzero"`
 	Fallback             *[]string       `json:"fallback,omitzero"`
 	ForwardClientAddress *bool           `json:"forwardClientAddress,omitzero"`
+	CellOptions
 }
 
 // CellView is a cell as shown: without its CA's key.
@@ -139,10 +153,19 @@ type CellView struct {
 	Certificate          mesh.CellCertificate `json:"certificate"`
 	Fallback             []mesh.CellID        `json:"fallback,omitzero"`
 	ForwardClientAddress bool                 `json:"forwardClientAddress"`
-	Cores                int                  `json:"cores"`
-	CoresReady           int                  `json:"coresReady"`
-	Devices              int                  `json:"devices"`
-	Created              time.Time            `json:"created"`
+	// Order says who asks for a public certificate.
+	Order mesh.CertificateOrder `json:"order,omitzero"`
+	// Offers are the ways into its cores, those it has by default included.
+	Offers []mesh.Offer     `json:"offers"`
+	Guests mesh.GuestLimits `json:"guests,omitzero"`
+	// Replaced is when the last of the paths that were replaced ends.
+	Replaced time.Time `json:"replacedPathsEnd,omitzero"`
+	// Compromised is when it was last declared so.
+	Compromised time.Time `json:"compromised,omitzero"`
+	Cores       int       `json:"cores"`
+	CoresReady  int       `json:"coresReady"`
+	Devices     int       `json:"devices"`
+	Created     time.Time `json:"created"`
 }
 
 // CellCA is the anchor of a private cell.

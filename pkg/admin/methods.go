@@ -28,6 +28,10 @@ var (
 	DeviceRevoke = Method[RevokeRequest, DeviceView]{"DeviceRevoke", operator}
 	DeviceRemove = Method[Ref, None]{"DeviceRemove", operator}
 	DeviceLinkOf = Method[Ref, DeviceLink]{"DeviceLinkOf", operator}
+	// DeviceSubscribe makes the link through which a client learns all of that.
+	DeviceSubscribe    = Method[DeviceSubscribeRequest, SubscriptionLink]{"DeviceSubscribe", operator}
+	DeviceRotate       = Method[DeviceRotateRequest, DeviceView]{"DeviceRotate", operator}
+	DeviceResetTraffic = Method[Ref, DeviceView]{"DeviceResetTraffic", operator}
 
 	CellList   = Method[Page, List[CellView]]{"CellList", auditor}
 	CellGet    = Method[Ref, CellView]{"CellGet", auditor}
@@ -35,6 +39,9 @@ var (
 	CellSet    = Method[CellSetRequest, CellView]{"CellSet", operator}
 	CellRemove = Method[Ref, None]{"CellRemove", operator}
 	CellCAOf   = Method[Ref, CellCA]{"CellCAOf", auditor}
+	CellRotate = Method[CellRotateRequest, CellView]{"CellRotate", operator}
+	// CellForecastOf changes nothing.
+	CellForecastOf = Method[CellForecastRequest, CellForecast]{"CellForecastOf", auditor}
 
 	CoreList   = Method[Page, List[CoreView]]{"CoreList", auditor}
 	CoreGet    = Method[Ref, CoreView]{"CoreGet", auditor}
@@ -114,7 +121,8 @@ func Table() map[string]mesh.AdminRole {
 		StatusGet, ServerStatusGet,
 		MemberList, MemberGet, MemberAdd, MemberSet, MemberRemove,
 		DeviceList, DeviceGet, DeviceAdd, DeviceSet, DeviceRevoke, DeviceRemove, DeviceLinkOf,
-		CellList, CellGet, CellAdd, CellSet, CellRemove, CellCAOf,
+		DeviceSubscribe, DeviceRotate, DeviceResetTraffic,
+		CellList, CellGet, CellAdd, CellSet, CellRemove, CellCAOf, CellRotate, CellForecastOf,
 		CoreList, CoreGet, CoreSet, CoreRevoke, CoreRemove,
 		EntryList, EntryGet, EntryRename, EntryRevoke, EntryRemove,
 		TokenCreate, TokenList, TokenGet, TokenRevoke,

@@ -91,7 +91,7 @@ func checkLink(what, link string) error {
 	u, err := url.Parse(link)
 	if err != nil || len(link) > maxLink || !slices.Contains(linkSchemes, u.Scheme) || u.Host+u.Opaque == "" ||
 		strings.ContainsFunc(link, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return fmt.Errorf("%s %q: want a link that begins with %s:", what, Quotable(link), strings.Join(linkSchemes, ":, "))
+		return fmt.Errorf("%s %q: want a link of one of the schemes %s", what, Quotable(link), strings.Join(linkSchemes, ", "))
 	}
 	return nil
 }

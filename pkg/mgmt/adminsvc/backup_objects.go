@@ -46,8 +46,11 @@ func (s *Service) revertCell(tx *store.Tx, id mesh.CellID, data []byte) error {
 	if ignoreAbsent(err) != nil {
 		return err
 	}
+	if err == nil {
+		data = keeping(data, now, "paths")
+	}
 	if err == nil && then.CACert == now.CACert {
-		data, then.CAKey = withMember(data, "caKey", now.CAKey), now.CAKey
+		data, then.CAKey = keeping(data, now, "caKey"), now.CAKey
 	}
 	if err := s.opens("cell", store.CellKeyPlace(id), then.CAKey); err != nil {
 		return err
@@ -78,8 +81,8 @@ func (s *Service) revertDevice(ctx context.Context, tx *store.Tx, id mesh.Device
 	if ignoreAbsent(err) != nil {
 		return err
 	}
-	if err == nil && then.Verifiers == now.Verifiers {
-		data, then.Secret = withMember(data, "secret", now.Secret), now.Secret
+	if err == nil { // what was replaced since, perhaps because others had it, stays so
+		data, then.Secret = keeping(data, now, "secret", "verifiers", "subscription", "labels", "hiddenLabel", "trafficReset"), now.Secret
 	}
 	if err := s.opens("device", store.DeviceSecretPlace(id), then.Secret); err != nil {
 		return err
@@ -160,19 +163,31 @@ func (s *Service) revertCore(tx *store.Tx, id mesh.CoreID, data []byte) error {
 	return s.syncTarget(tx, id)
 }
 
-// withMember is data with what is sealed in a member as it is sealed now: the
-// secret is the same, the data key may be another. Empty is left as it is.
-func withMember(data []byte, member string, sealed mesh.Sealed) []byte {
-	var all map[string]json.RawMessage
-	if sealed == "" || json.Unmarshal(data, &all) != nil {
+// keeping is data with some members as they are now, those that are not there now
+// left out. Of what is sealed the secret may be the same, and the data key another.
+func keeping(data []byte, now any, members ...string) []byte {
+	var then, is map[string]json.RawMessage
+	stored, err := json.Marshal(now)
+	if err != nil || json.Unmarshal(stored, &is) != nil || json.Unmarshal(data, &then) != nil {
 		return data // what it is not, codec.Decode has said
 	}
-	value, err := json.Marshal(string(sealed))
-	if err != nil || bytes.Equal(value, all[member]) {
+	same := true
+	for _, m := range members {
+		value, ok := is[m]
+		switch was, had := then[m]; {
+		case ok == had && bytes.Equal(value, was):
+			continue
+		case ok:
+			then[m] = value
+		default:
+			delete(then, m)
+		}
+		same = false
+	}
+	if same {
 		return data
 	}
-	all[member] = value
-	out, err := json.Marshal(all)
+	out, err := json.Marshal(then)
 	if err != nil {
 		return data
 	}

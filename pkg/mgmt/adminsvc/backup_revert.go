@@ -145,5 +145,6 @@ func revertFields[K ~string, V any](tx *store.Tx, c *store.Collection[K, V], id 
 func revertConfig(now *mesh.Config, then mesh.Config) error {
 	now.AllowedAddresses, now.MgmtAddresses, now.EntryAddresses = then.AllowedAddresses, then.MgmtAddresses, then.EntryAddresses
 	now.CertLife, now.RenewGrace, now.StaleIfError = then.CertLife, then.RenewGrace, then.StaleIfError
+	now.Subscription, now.Labels = then.Subscription, then.Labels
 	return validate(*now)
 }

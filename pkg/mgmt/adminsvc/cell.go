@@ -69,13 +69,18 @@ func (s *Service) newCell(req admin.CellAddRequest) (mesh.Cell, error) {
 	c := mesh.Cell{
 		ID: mesh.NewCellID(), Name: req.Name, Suffix: suffix, State: mesh.CellActive,
 		Certificate: req.Certificate, ForwardClientAddress: req.ForwardClientAddress, Created: s.now(),
+		Paths: []mesh.Paths{mesh.NewPaths()},
 	}
 	switch req.Certificate {
 	case "", mesh.CertificatePrivate:
 		c.Certificate = mesh.CertificatePrivate
+		if err := setOptions(&c, req.CellOptions); err != nil {
+			return c, err
+		}
 		return c, s.giveCA(&c)
 	case mesh.CertificatePublic:
-		return c, nil
+		c.Order = mesh.OrderUpload
+		return c, setOptions(&c, req.CellOptions)
 	}
 	return c, fmt.Errorf("admin: certificate %q: want private or public: %w", mesh.Quotable(string(req.Certificate)), mesh.ErrInvalid)
 }
@@ -151,19 +156,35 @@ func (s *Service) setCell(tx *store.Tx, c *mesh.Cell, req admin.CellSetRequest) 
 	if req.ForwardClientAddress != nil {
 		c.ForwardClientAddress = *req.ForwardClientAddress
 	}
-	if req.State == nil || *req.State == c.State {
+	if err := setOptions(c, req.CellOptions); err != nil {
+		return err
+	}
+	return s.setCellState(c, req.State)
+}
+
+func (s *Service) setCellState(c *mesh.Cell, to *mesh.CellState) error {
+	if to == nil || *to == c.State {
 		return nil
 	}
-	switch *req.State {
-	case mesh.CellActive, mesh.CellCompromised, mesh.CellRetired:
-	default:
-		return fmt.Errorf("admin: cell state %q: want active, compromised or retired: %w", mesh.Quotable(string(*req.State)), mesh.ErrInvalid)
+	if err := checkCellState(*to); err != nil {
+		return err
 	}
 	if c.State == mesh.CellRetired {
 		return fmt.Errorf("admin: cell %s is retired, which is final: %w", c.Name, mesh.ErrConflict)
 	}
-	c.State = *req.State
+	if *to == mesh.CellCompromised {
+		c.Compromised = s.now()
+	}
+	c.State = *to
 	return nil
+}
+
+func checkCellState(state mesh.CellState) error {
+	switch state {
+	case mesh.CellActive, mesh.CellCompromised, mesh.CellRetired:
+		return nil
+	}
+	return fmt.Errorf("admin: cell state %q: want active, compromised or retired: %w", mesh.Quotable(string(state)), mesh.ErrInvalid)
 }
 
 func (s *Service) cellRemove(ctx context.Context, req admin.Ref) (admin.None, error) {

@@ -60,14 +60,10 @@ func (s *Service) newDevice(req admin.DeviceAddRequest) (mesh.Device, error) {
 	}
 	d := mesh.Device{
 		ID: mesh.NewDeviceID(), Name: req.Name, State: mesh.DeviceActive,
-		Labels: []mesh.Label{{Label: mesh.NewLabel()}}, HiddenLabel: mesh.NewLabel(),
+		Labels: []mesh.Label{{Label: mesh.NewLabel(), Since: now}}, HiddenLabel: mesh.NewLabel(),
 		Limits: req.Limits, Created: now,
 	}
-	secret := mesh.NewSecret(secretBytes)
-	d.Verifiers = mesh.NewVerifiers(d.ID, secret)
-	var err error
-	d.Secret, err = s.Store.Seal(store.DeviceSecretPlace(d.ID), secret)
-	return d, err
+	return d, s.giveSecret(&d)
 }
 
 func checkLimits(l mesh.Limits, now time.Time) error {

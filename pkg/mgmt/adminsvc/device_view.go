@@ -45,7 +45,7 @@ func (s *Service) deviceList(ctx context.Context, req admin.DeviceListRequest) (
 		if !only(member, d.Member) || !only(cell, d.Assigned.Cell) {
 			return admin.DeviceView{}, false
 		}
-		return used(s.showDevice(d, u, hopsOf(d, u, routes, s)), traffic), true
+		return s.used(s.showDevice(d, u, hopsOf(d, u, routes, s)), d, u, traffic), true
 	})
 }
 
@@ -116,7 +116,7 @@ func (s *Service) deviceView(ctx context.Context, id mesh.DeviceID) (admin.Devic
 	if err != nil {
 		return admin.DeviceView{}, err
 	}
-	return used(s.showDevice(d, u, hops), traffic), nil
+	return s.used(s.showDevice(d, u, hops), d, u, traffic), nil
 }
 
 func (s *Service) showDevice(d mesh.Device, u usage, hops []mesh.Hop) admin.DeviceView {
@@ -127,7 +127,13 @@ func (s *Service) showDevice(d mesh.Device, u usage, hops []mesh.Hop) admin.Devi
 		Cell: cell.ID, CellName: cell.Name,
 		Core: d.Assigned.Core, CoreName: u.cores[d.Assigned.Core].Name,
 		ServerNames: d.Names(cell.Suffix, s.now()), Limits: d.Limits, Created: d.Created,
+		Linked: d.Subscription.Created, Reset: d.Reset.At,
 		Via: make([]string, len(hops)),
+	}
+	for _, l := range d.Labels {
+		if s.now().Before(l.NotAfter) && l.NotAfter.After(v.Replaced) {
+			v.Replaced = l.NotAfter
+		}
 	}
 	for i, h := range hops {
 		v.Via[i] = h.ID

@@ -3,6 +3,8 @@ package adminsvc
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -24,7 +26,19 @@ func (s *Service) memberGet(ctx context.Context, req admin.Ref) (admin.MemberVie
 	if err != nil {
 		return admin.MemberView{}, err
 	}
-	return s.memberView(ctx, m)
+	v, err := s.memberView(ctx, m)
+	if err != nil {
+		return v, err
+	}
+	v.DeviceList, err = s.devicesOf(ctx, m.ID)
+	return v, err
+}
+
+// devicesOf are a member's devices in order of name.
+func (s *Service) devicesOf(ctx context.Context, id mesh.MemberID) ([]admin.DeviceView, error) {
+	l, err := s.deviceList(ctx, admin.DeviceListRequest{Member: string(id), Page: admin.Page{Limit: maxPage}})
+	slices.SortFunc(l.Items, func(a, b admin.DeviceView) int { return strings.Compare(a.Name, b.Name) })
+	return l.Items, err
 }
 
 func (s *Service) memberView(ctx context.Context, m mesh.Member) (admin.MemberView, error) {

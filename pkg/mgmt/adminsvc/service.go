@@ -86,6 +86,9 @@ func (s *Service) Bindings() []admin.Binding {
 		admin.DeviceRevoke.Handle(s.deviceRevoke),
 		admin.DeviceRemove.Handle(s.deviceRemove),
 		admin.DeviceLinkOf.Handle(s.deviceLinkOf),
+		admin.DeviceSubscribe.Handle(s.deviceSubscribe),
+		admin.DeviceRotate.Handle(s.deviceRotate),
+		admin.DeviceResetTraffic.Handle(s.deviceResetTraffic),
 
 		admin.CellList.Handle(s.cellList),
 		admin.CellGet.Handle(s.cellGet),
@@ -93,6 +96,8 @@ func (s *Service) Bindings() []admin.Binding {
 		admin.CellSet.Handle(s.cellSet),
 		admin.CellRemove.Handle(s.cellRemove),
 		admin.CellCAOf.Handle(s.cellCAOf),
+		admin.CellRotate.Handle(s.cellRotate),
+		admin.CellForecastOf.Handle(s.cellForecastOf),
 
 		admin.CoreList.Handle(s.coreList),
 		admin.CoreGet.Handle(s.coreGet),

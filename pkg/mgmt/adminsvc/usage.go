@@ -51,10 +51,14 @@ func (s *Service) usageIn(tx *store.Tx) (usage, error) {
 	return u, err
 }
 
-// used adds what a device has moved.
-func used(v admin.DeviceView, t store.TrafficNow) admin.DeviceView {
-	d := t.Devices[v.ID]
-	v.Used, v.LastUsed = d.Traffic, d.Last.Start()
+// used adds what a device has moved, and what follows from that.
+func (s *Service) used(v admin.DeviceView, d mesh.Device, u usage, t store.TrafficNow) admin.DeviceView {
+	total := t.Devices[d.ID]
+	v.Used, v.LastUsed, v.Counted = total.Traffic, total.Last.Start(), d.Counted(total.Traffic).Bytes()
+	v.Standing = mesh.DeviceStanding(d, u.members[d.Member], total.Traffic, s.now())
+	if v.Standing == mesh.StandingExhausted {
+		v.Waiting = "its traffic is used up"
+	}
 	return v
 }
 
@@ -77,6 +81,12 @@ func (u usage) cell(c mesh.Cell) admin.CellView {
 	v := admin.CellView{
 		ID: c.ID, Name: c.Name, Suffix: c.Suffix, State: c.State, Certificate: c.Certificate,
 		Fallback: c.Fallback, ForwardClientAddress: c.ForwardClientAddress, Created: c.Created,
+		Order: c.Order, Offers: c.Offered(), Guests: c.Guests, Compromised: c.Compromised,
+	}
+	for _, p := range c.Paths {
+		if p.NotAfter.After(v.Replaced) {
+			v.Replaced = p.NotAfter
+		}
 	}
 	for _, d := range u.devices {
 		if d.Assigned.Cell == c.ID {
