@@ -21,13 +21,15 @@ func builtIn() []mesh.AgentRule {
 		{Match: "SFM", Format: string(FormatSingBox)},
 		{Match: "SFT", Format: string(FormatSingBox)},
 
+		{Match: "flclash", Format: string(FormatClash)},
+		{Match: "stash", Format: string(FormatClash)},
 		// Clash before its successor: neither VLESS nor an authority of our own.
 		{Match: "ClashForWindows", Format: string(FormatClashOld)},
 		{Match: "ClashForAndroid", Format: string(FormatClashOld)},
+		{Match: "ClashX Pro", Format: string(FormatClashOld)},
 		{Match: "ClashX", From: "1", Format: string(FormatClashOld)}, // not "ClashX Meta"
 		{Match: "clash", Format: string(FormatClash)},
 		{Match: "mihomo", Format: string(FormatClash)},
-		{Match: "stash", Format: string(FormatClash)},
 
 		// Cores by themselves, in lists of which the names of apps are not part:
 		// a version follows at once.

@@ -1,10 +1,8 @@
 package subscription
 
 import (
-	"errors"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -42,7 +40,7 @@ func (r Rules) Choose(userAgent, accept, format string) Choice {
 func (r Rules) byAgent(userAgent, accept string) Choice {
 	agent := strings.ToLower(userAgent[:min(len(userAgent), maxAgent)])
 	for _, rule := range r.Agents {
-		if matches(rule, agent) {
+		if matches(rule, agent) && CheckRule(rule) == nil { // a format of another release is passed over
 			return Choice{Format: Format(rule.Format), Rule: "operator: " + describe(rule)}
 		}
 	}
@@ -103,24 +101,18 @@ func describe(rule mesh.AgentRule) string {
 	return s
 }
 
-// CheckRule reports every fault of an operator's rule. It returns ErrInvalid.
+// CheckRule is what mesh.AgentRule.Validate cannot know: whether there is such a
+// format, and whether any version can match. It returns ErrInvalid.
 func CheckRule(rule mesh.AgentRule) error {
-	var errs []error
-	add := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("subscription: rule for %q: "+format+": %w",
-				append(append([]any{mesh.Quotable(rule.Match)}, args...), mesh.ErrInvalid)...))
-		}
+	if err := rule.Validate(); err != nil {
+		return err
 	}
-	add(strings.TrimSpace(rule.Match) != "" && len(rule.Match) <= mesh.MaxNameLen, "match: want 1 to %d bytes", mesh.MaxNameLen)
-	add(!strings.ContainsFunc(rule.Match, unicode.IsControl), "match: no control characters")
 	from, hasFrom := parseVersion(rule.From)
 	below, hasBelow := parseVersion(rule.Below)
-	add(hasFrom || rule.From == "", "from %q: want a version such as 1.12", mesh.Quotable(rule.From))
-	add(hasBelow || rule.Below == "", "below %q: want a version such as 1.12", mesh.Quotable(rule.Below))
-	add(!hasFrom || !hasBelow || from.before(below), "from %s below %s: matches nothing", rule.From, rule.Below)
-	if _, err := ParseFormat(rule.Format); err != nil {
-		errs = append(errs, err)
+	if hasFrom && hasBelow && !from.before(below) {
+		return fmt.Errorf("subscription: rule for %q: from %s below %s: matches nothing: %w",
+			mesh.Quotable(rule.Match), rule.From, rule.Below, mesh.ErrInvalid)
 	}
-	return errors.Join(errs...)
+	_, err := ParseFormat(rule.Format)
+	return err
 }
