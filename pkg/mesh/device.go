@@ -98,13 +98,13 @@ func (d Device) Served(m Member, c Cell, now time.Time) bool {
 	return d.State == DeviceActive && m.State == MemberActive && c.State != CellRetired && !d.Limits.Expired(now)
 }
 
-// ForCore returns what a core learns about d.
-func (d Device) ForCore(c Cell, now time.Time) ServedDevice {
+// ForCore returns what a core of a cell learns about d.
+func (d Device) ForCore(p Placement, now time.Time) ServedDevice {
 	return ServedDevice{
 		ID:          d.ID,
-		ServerNames: d.Names(c.Suffix, now),
-		HiddenHost:  ServerName(d.HiddenLabel) + "." + c.Suffix,
+		ServerNames: d.Names(p.Cell.Suffix, now),
+		HiddenHost:  ServerName(d.HiddenLabel) + "." + p.Cell.Suffix,
 		Verifiers:   d.Verifiers,
-		Limits:      d.Limits,
+		Limits:      p.Limits,
 	}
 }

@@ -3,6 +3,7 @@ package mesh
 import (
 	"cmp"
 	"hash/fnv"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -11,10 +12,11 @@ import (
 // Route is what an entry may learn about one server name. Management derives
 // it; nobody edits it.
 type Route struct {
-	Name   ServerName `json:"name"`
-	Device DeviceID   `json:"device"`
-	Limits Limits     `json:"limits,omitzero"`
-	Hops   []Hop      `json:"hops"`
+	Name ServerName `json:"name"`
+	// Device is whose the name is; "": that of a service of management.
+	Device DeviceID `json:"device"`
+	Limits Limits   `json:"limits,omitzero"`
+	Hops   []Hop    `json:"hops"`
 	// ForwardClientAddress: the stream header carries the client's address.
 	ForwardClientAddress bool `json:"forwardClientAddress,omitzero"`
 	// Until ends the route although nothing changed (label overlap); zero: none.
@@ -36,9 +38,9 @@ type Hop struct {
 	ID   string  `json:"id"`
 }
 
-// Target is what an entry may learn about one core: where it is now and in
-// which state. A core's change is one write, whatever the number of routes
-// that name it.
+// Target is what an entry may learn about one core, or about a management server
+// while there is a subscription service: where it is now and in which state. A
+// core's change is one write, whatever the number of routes that name it.
 type Target struct {
 	ID        string           `json:"id"`
 	Kind      HopKind          `json:"kind"`
@@ -60,15 +62,44 @@ func TargetOf(m ID, c Core, protocols ...string) Target {
 	}
 }
 
-// Hops orders the cores a device may leave through: the assigned core first,
-// then the others of the cell by rendezvous hash of (device, core), so that
-// devices spread evenly and one core's coming or going moves no other pair.
-// cores are those of the device's cell; admit says whether a core may be named
-// yet (it was ready once, is not revoked, and knows the device).
-func Hops(d Device, cores []Core, admit func(Core) bool) []Hop {
+// ServerTarget derives the target of a management server, which is where its name
+// was found to be.
+func ServerTarget(m ID, v Server, at []netip.AddrPort, protocols ...string) Target {
+	return Target{
+		ID:        string(v.ID),
+		Kind:      HopMgmt,
+		Identity:  Identity{Mesh: m, Role: RoleMgmt, ID: string(v.ID)}.String(),
+		State:     CoreReady,
+		Addresses: at,
+		Protocols: protocols,
+	}
+}
+
+// ServiceRoute is the route of a name that management itself answers, at any of
+// the servers that are part of the mesh; false: there is none.
+func ServiceRoute(n ServerName, servers map[ServerID]Server) (Route, bool) {
+	r := Route{Name: n}
+	for _, id := range slices.Sorted(maps.Keys(servers)) {
+		if servers[id].State == ServerMember {
+			r.Hops = append(r.Hops, Hop{Kind: HopMgmt, ID: string(id)})
+		}
+	}
+	return r, n != "" && len(r.Hops) > 0
+}
+
+// OfService says whether management itself answers at the route's name, which is
+// no device's.
+func (r Route) OfService() bool { return r.Device == "" }
+
+// Hops orders the cores of a cell a device may leave through: the assigned core
+// first, then the others by rendezvous hash of (device, core), so that devices
+// spread evenly and one core's coming or going moves no other pair. Of cores, only
+// those of the cell count; admit says whether a core may be named yet (it was ready
+// once, is not revoked, and knows the device).
+func Hops(d Device, cell CellID, cores []Core, admit func(Core) bool) []Hop {
 	var ids []CoreID
 	for _, c := range cores {
-		if c.Cell == d.Assigned.Cell && c.EverReady && !c.Revoked && admit(c) {
+		if c.Cell == cell && c.EverReady && !c.Revoked && admit(c) {
 			ids = append(ids, c.ID)
 		}
 	}
@@ -108,10 +139,10 @@ func weight(d DeviceID, c CoreID) uint64 {
 	return x ^ x>>33
 }
 
-// RoutesOf derives the routes of a device, one for each valid name; none when
-// it is not to be served or no core may be named yet.
-func RoutesOf(d Device, m Member, c Cell, hops []Hop, now time.Time) []Route {
-	if len(hops) == 0 || !d.Served(m, c, now) {
+// RoutesOf derives the routes of a device in one cell, one for each valid name;
+// none when no core may be named yet. The device's standing is ok.
+func RoutesOf(d Device, p Placement, hops []Hop, now time.Time) []Route {
+	if len(hops) == 0 {
 		return nil
 	}
 	var out []Route
@@ -120,11 +151,11 @@ func RoutesOf(d Device, m Member, c Cell, hops []Hop, now time.Time) []Route {
 			continue
 		}
 		out = append(out, Route{
-			Name:                 ServerName(l.Label) + "." + c.Suffix,
+			Name:                 ServerName(l.Label) + "." + p.Cell.Suffix,
 			Device:               d.ID,
-			Limits:               d.Limits,
+			Limits:               p.Limits,
 			Hops:                 hops,
-			ForwardClientAddress: c.ForwardClientAddress,
+			ForwardClientAddress: p.ForwardClientAddress,
 			Until:                l.NotAfter,
 		})
 	}

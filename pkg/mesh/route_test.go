@@ -25,10 +25,10 @@ func TestHopsSpreadEvenlyAndStayPut(t *testing.T) {
 	const n = 5000
 	for range n {
 		d := Device{ID: NewDeviceID(), Assigned: Assignment{Cell: cell}}
-		hops := Hops(d, all, everyone)
+		hops := Hops(d, cell, all, everyone)
 		first[hops[0].ID]++
 		gone := hops[rand.IntN(len(hops))]
-		fewer := Hops(d, slices.DeleteFunc(slices.Clone(all), func(c Core) bool { return string(c.ID) == gone.ID }), everyone)
+		fewer := Hops(d, cell, slices.DeleteFunc(slices.Clone(all), func(c Core) bool { return string(c.ID) == gone.ID }), everyone)
 		if want := slices.DeleteFunc(slices.Clone(hops), func(h Hop) bool { return h == gone }); !slices.Equal(fewer, want) {
 			t.Fatalf("without %v: got %v, want %v", gone, fewer, want)
 		}
@@ -47,47 +47,48 @@ func TestHopsName(t *testing.T) {
 	all[1].Revoked = true
 	other := cores(1, NewCellID())
 	d := Device{ID: NewDeviceID(), Assigned: Assignment{Cell: cell, Core: all[3].ID}}
-	got := Hops(d, append(all, other...), everyone)
+	got := Hops(d, cell, append(all, other...), everyone)
 	want := []Hop{{HopCore, string(all[3].ID)}, {HopCore, string(all[2].ID)}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want the assigned core, then the one other usable core of the cell: %v", got, want)
 	}
-	if got := Hops(d, all, func(c Core) bool { return c.ID == all[2].ID }); len(got) != 1 || got[0].ID != string(all[2].ID) {
+	if got := Hops(d, cell, all, func(c Core) bool { return c.ID == all[2].ID }); len(got) != 1 || got[0].ID != string(all[2].ID) {
 		t.Errorf("a core that does not know the device yet is named: %v", got)
 	}
 }
 
 func TestRoutesOf(t *testing.T) {
 	now := time.Now()
-	m, c := Member{State: MemberActive}, Cell{ID: NewCellID(), Suffix: "a.example.net", State: CellActive}
+	c := Cell{ID: NewCellID(), Suffix: "a.example.net", State: CellActive}
 	d := Device{ID: NewDeviceID(), State: DeviceActive, Labels: []Label{{Label: "new"}, {Label: "old", NotAfter: now.Add(time.Hour)}, {Label: "gone", NotAfter: now}}}
-	hops := []Hop{{HopCore, "x"}}
-	names := func(d Device, m Member, c Cell, hops []Hop) string {
-		var out []ServerName
-		for _, r := range RoutesOf(d, m, c, hops, now) {
-			out = append(out, r.Name)
-		}
-		return fmt.Sprint(out)
+	p := Placement{Cell: c, Limits: Limits{Connections: 3}, ForwardClientAddress: true}
+	got := RoutesOf(d, p, []Hop{{HopCore, "x"}}, now)
+	if len(got) != 2 || got[0].Name != "new.a.example.net" || got[1].Name != "old.a.example.net" || !got[1].Until.Equal(now.Add(time.Hour)) {
+		t.Errorf("got %+v", got)
 	}
-	if got := names(d, m, c, hops); got != "[new.a.example.net old.a.example.net]" {
-		t.Errorf("got %s", got)
+	if r := got[0]; r.Limits.Connections != 3 || !r.ForwardClientAddress || r.Device != d.ID || r.OfService() {
+		t.Errorf("got %+v", r)
 	}
-	expired := d
-	expired.Limits.Expires = now
-	suspended := d
-	suspended.State = DeviceSuspended
-	retired := c
-	retired.State = CellRetired
-	for why, got := range map[string]string{
-		"no core":          names(d, m, c, nil),
-		"expired":          names(expired, m, c, hops),
-		"suspended":        names(suspended, m, c, hops),
-		"member suspended": names(d, Member{State: MemberSuspended}, c, hops),
-		"cell retired":     names(d, m, retired, hops),
-	} {
-		if got != "[]" {
-			t.Errorf("%s: got %s, want no route", why, got)
-		}
+	if got := RoutesOf(d, p, nil, now); len(got) != 0 {
+		t.Errorf("without a core: got %v", got)
+	}
+}
+
+func TestServiceRoute(t *testing.T) {
+	servers := map[ServerID]Server{}
+	for i, state := range []ServerState{ServerMember, ServerJoining, ServerMember, ServerRemoved} {
+		id := ServerID(fmt.Sprint("s", 3-i))
+		servers[id] = Server{ID: id, State: state}
+	}
+	r, ok := ServiceRoute("sub.example.net", servers)
+	if want := []Hop{{HopMgmt, "s1"}, {HopMgmt, "s3"}}; !ok || !r.OfService() || !slices.Equal(r.Hops, want) {
+		t.Errorf("got %+v, want hops %v", r, want)
+	}
+	if _, ok := ServiceRoute("", servers); ok {
+		t.Error("a route without a name")
+	}
+	if _, ok := ServiceRoute("sub.example.net", nil); ok {
+		t.Error("a route to nowhere")
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 )
 
 // routeOps is how many writes and conditions the routes of one device may need:
-// two labels, and two more after a move, with their index.
-const routeOps = 6
+// two labels in two cells, what says so, and their index.
+const routeOps = 12
 
 // batchOps bounds what routes may take of a transaction; the rest is for the
 // change that causes them, its labels, its audit record and events.
@@ -27,7 +27,7 @@ func SyncMember(tx *Tx, id mesh.MemberID, now time.Time) (all bool, err error) {
 
 // SyncCell is SyncRoutes for the devices of a cell, after the cell or one of its
 // cores changed, as many as fit. It returns false when some did not fit: the
-// reconciler does the rest.
+// reconciler does the rest, and the guests.
 func SyncCell(tx *Tx, id mesh.CellID, now time.Time) (all bool, err error) {
 	// The commit does not depend on the list: who adds a device meanwhile reads
 	// the cell and its cores, and so notices this change.

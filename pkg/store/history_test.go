@@ -38,10 +38,10 @@ func (w *world) step(r *rand.Rand) string {
 	w.t.Helper()
 	switch k := r.IntN(14); {
 	case k == 0 && len(w.cores) < 8:
-		w.addCore(r.IntN(2), r.IntN(2) == 0)
+		w.addCore(r.IntN(len(w.cells)), r.IntN(2) == 0)
 		return "a core"
 	case k == 1 || len(w.devices) == 0:
-		w.addDevice(r.IntN(2), r.IntN(2))
+		w.addDevice(r.IntN(2), r.IntN(len(w.cells)))
 		return "a device"
 	case k == 2:
 		w.updateDevice(pick(r, w.devices), func(d *mesh.Device) {

@@ -128,17 +128,14 @@ type importPlan struct {
 	faults   []error
 
 	// What routes are derived from.
-	members map[mesh.MemberID]mesh.Member
-	devices map[mesh.DeviceID]mesh.Device
-	cells   map[mesh.CellID]mesh.Cell
-	cores   map[mesh.CellID][]mesh.Core
+	people People
+	cores  map[mesh.CellID][]mesh.Core
 }
 
 func newImportPlan(s *Store) *importPlan {
 	return &importPlan{
 		kinds: s.portables(), keys: map[string]bool{}, labels: map[string]string{},
-		members: map[mesh.MemberID]mesh.Member{}, devices: map[mesh.DeviceID]mesh.Device{},
-		cells: map[mesh.CellID]mesh.Cell{}, cores: map[mesh.CellID][]mesh.Core{},
+		people: noPeople(), cores: map[mesh.CellID][]mesh.Core{},
 	}
 }
 

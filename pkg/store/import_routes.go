@@ -12,13 +12,17 @@ import (
 func (p *importPlan) note(value any) {
 	switch v := value.(type) {
 	case mesh.Member:
-		p.members[v.ID] = v
+		p.people.Members[v.ID] = Item[mesh.Member]{Key: string(v.ID), Value: v}
 	case mesh.Device:
-		p.devices[v.ID] = v
+		p.people.Devices[v.ID] = Item[mesh.Device]{Key: string(v.ID), Value: v}
 	case mesh.Cell:
-		p.cells[v.ID] = v
+		p.people.Cells[v.ID] = Item[mesh.Cell]{Key: string(v.ID), Value: v}
 	case mesh.Core:
 		p.cores[v.Cell] = append(p.cores[v.Cell], v)
+	case mesh.TrafficTotals:
+		for id, n := range v.Devices {
+			p.people.Spent[string(id)] = Item[mesh.Spent]{Value: mesh.Spent{Moved: n.Traffic}}
+		}
 	}
 }
 
@@ -28,20 +32,16 @@ func (p *importPlan) note(value any) {
 // all cores have come back, clients would notice. A core that does not know a
 // device refuses it, and the entry goes on to the next. What is wrong with a device
 // is left to the reconciler to say.
+//
+// Traffic counts as far as the backup has totals; what guests have moved is found
+// again soon.
 func (p *importPlan) routes(now time.Time) ([]imported, error) {
 	var out []imported
 	taken := map[mesh.ServerName]bool{}
-	for _, id := range slices.Sorted(maps.Keys(p.devices)) {
-		d := p.devices[id]
-		m, known := p.members[d.Member]
-		c, placed := p.cells[d.Assigned.Cell]
-		if !known || !placed {
-			continue
-		}
-		hops := mesh.Hops(d, p.cores[c.ID], func(mesh.Core) bool { return true })
+	for _, id := range slices.Sorted(maps.Keys(p.people.Devices)) {
 		var w imported
 		var names []mesh.ServerName
-		for _, r := range mesh.RoutesOf(d, m, c, hops, now) {
+		for _, r := range p.routesOf(id, now) {
 			if n, err := mesh.ParseServerName(string(r.Name)); err != nil || n != r.Name || taken[r.Name] {
 				continue
 			}
@@ -61,4 +61,14 @@ func (p *importPlan) routes(now time.Time) ([]imported, error) {
 		out = append(out, w)
 	}
 	return out, nil
+}
+
+func (p *importPlan) routesOf(id mesh.DeviceID, now time.Time) []mesh.Route {
+	var out []mesh.Route
+	d := p.people.Devices[id].Value
+	for _, at := range p.people.Places(id, now) {
+		hops := mesh.Hops(d, at.Cell.ID, p.cores[at.Cell.ID], func(mesh.Core) bool { return true })
+		out = append(out, mesh.RoutesOf(d, at.Placement, hops, now)...)
+	}
+	return out
 }

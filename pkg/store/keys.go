@@ -31,6 +31,8 @@ import (
 //	├── hours/<hour>.<core id>.<meter>.<part>  what a core had counted, trimmed by age
 //	├── totals/<shard>               what devices have moved
 //	├── progress/traffic             up to which hour that is in totals
+//	├── spent/<device id>            derived: whose traffic is used up
+//	├── spent/<cell id>.<member id>  the same of guests
 //	├── rollouts/<group>             how a configuration reaches a group of nodes
 //	├── status/<role>/<id>           last known of a node, apart from its specification
 //	├── alive/<role>/<id>            under the lease of the server that holds the stream
@@ -68,6 +70,7 @@ const (
 	folderHours       = "hours"
 	folderProgress    = "progress"
 	folderTotals      = "totals"
+	folderSpent       = "spent"
 	folderRollouts    = "rollouts"
 	folderStatus      = "status"
 	folderAlive       = "alive"

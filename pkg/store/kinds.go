@@ -82,6 +82,9 @@ func (s *Store) nameless() {
 	s.Targets = &Collection[string, mesh.Target]{s: s,
 		kind: kind{folder: folderTargets, name: "target"},
 		id:   func(t mesh.Target) string { return t.ID }}
+	s.Spent = &Collection[string, mesh.Spent]{s: s,
+		kind: kind{folder: folderSpent, name: "spent"},
+		id:   func(v mesh.Spent) string { return v.ID }}
 	s.Rollouts = &Collection[string, mesh.Rollout]{s: s,
 		kind: kind{folder: folderRollouts, name: "rollout"},
 		id:   func(r mesh.Rollout) string { return r.Group }}

@@ -22,7 +22,8 @@ type Raw struct {
 // exported are the folders of which a backup is made, in the order in which they
 // are read. What is missing follows from the rest, or only ages:
 //
-//	routes targets names   derived, and derived again by Import and the
+//	routes targets names spent
+//	                       derived, and derived again by Import and the
 //	                       reconcilers
 //	status alive backupstate election
 //	                       what is so at the moment

@@ -73,7 +73,8 @@ type work struct {
 }
 
 func outOfStep(tx *Tx, now time.Time) (todo []work, bad []error, err error) {
-	if err := tx.preload(); err != nil {
+	people, err := ReadPeople(tx)
+	if err != nil {
 		return nil, nil, err
 	}
 	routes, err := List(tx, tx.s.Routes)
@@ -92,20 +93,18 @@ func outOfStep(tx *Tx, now time.Time) (todo []work, bad []error, err error) {
 		return byDevice[id]
 	}
 	for n, r := range routes {
-		of(r.Device)[n] = r
+		if !r.OfService() {
+			of(r.Device)[n] = r
+		}
 	}
 	for id := range held {
 		of(id)
 	}
-	devices, err := List(tx, tx.s.Devices)
-	if err != nil {
-		return nil, nil, err
-	}
-	for id := range devices {
+	for id := range people.Devices {
 		of(id)
 	}
 	for _, id := range slices.Sorted(maps.Keys(byDevice)) {
-		want, err := wantedRoutes(tx, id, now)
+		want, err := wantedRoutes(tx, people, id, now)
 		if err != nil {
 			bad = append(bad, fmt.Errorf("routes of %s: %w", id, err))
 			continue
@@ -117,16 +116,6 @@ func outOfStep(tx *Tx, now time.Time) (todo []work, bad []error, err error) {
 		}
 	}
 	return todo, bad, nil
-}
-
-// preload lists what the decision reads, so that it reads no more by key.
-func (tx *Tx) preload() error {
-	for _, folder := range []string{folderMembers, folderDevices, folderCells, folderRoutes} {
-		if _, err := tx.list(folderPrefix(folder), false); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func indexedRoutes(tx *Tx) (map[mesh.DeviceID][]mesh.ServerName, error) {

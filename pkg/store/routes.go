@@ -17,7 +17,8 @@ import (
 // transaction.
 type planner struct {
 	cores map[mesh.CellID][]mesh.Core
-	acked map[mesh.CoreID]Rev // device table a core has acknowledged
+	acked map[mesh.CoreID]Rev             // device table a core has acknowledged
+	cells map[mesh.CellID]Item[mesh.Cell] // all, made when asked for
 }
 
 // routeIndex is the value of a key under names/routes/: by it the routes of a
@@ -30,13 +31,13 @@ type routeIndex struct {
 // to have at now. It is called in the transaction of a change and again by a
 // reconciler, so a device that does not exist is no error: it has no routes.
 //
-// A core is named in a route when it is in the device's cell, was ready once, is
-// not revoked, and knows the device under that name: either the route names it
-// already, or NodeStatus.DevicesRev, the revision of the store of which the
-// core acknowledged a device table, is not before the last change of the device,
-// its member and its cell. (Member and cell count because a table of before they
-// became active lacks the device.) So whoever makes tables acknowledges the
-// revision that View returned for all that a table was made of, and sends one,
+// A core is named in a route when it is in the cell whose name it is, was ready
+// once, is not revoked, and knows the device under that name: either the route
+// names it already, or NodeStatus.DevicesRev, the revision of the store of which
+// the core acknowledged a device table, is not before Place.Since, the last change
+// of the device and of what else decides that the cell serves it. (A table of
+// before its member became active lacks it.) So whoever makes tables acknowledges
+// the revision that View returned for all that a table was made of, and sends one,
 // if only an empty delta, after each such change.
 func SyncRoutes(tx *Tx, id mesh.DeviceID, now time.Time) error {
 	if err := syncRoutes(tx, id, now); err != nil {
@@ -53,7 +54,11 @@ func syncRoutes(tx *Tx, id mesh.DeviceID, now time.Time, alsoDrop ...mesh.Server
 	if err != nil {
 		return err
 	}
-	want, err := wantedRoutes(tx, id, now)
+	people, err := tx.peopleAround(id)
+	if err != nil {
+		return err
+	}
+	want, err := wantedRoutes(tx, people, id, now)
 	if err != nil {
 		return err
 	}
@@ -130,53 +135,41 @@ func writeRoute(tx *Tx, want mesh.Route) error {
 }
 
 // wantedRoutes is what the routes of a device are to be.
-func wantedRoutes(tx *Tx, id mesh.DeviceID, now time.Time) (map[mesh.ServerName]mesh.Route, error) {
-	d, m, c, since, err := subjects(tx, id)
-	if err != nil || since == 0 || !d.Served(m, c, now) {
-		return nil, err
-	}
-	p, err := tx.plan()
-	if err != nil {
-		return nil, err
-	}
+func wantedRoutes(tx *Tx, people *People, id mesh.DeviceID, now time.Time) (map[mesh.ServerName]mesh.Route, error) {
 	out := map[mesh.ServerName]mesh.Route{}
-	for _, l := range d.Labels {
-		name, err := c.Suffix.Child(l.Label)
-		if err != nil {
+	for _, at := range people.Places(id, now) {
+		if err := routesAt(tx, people.Devices[id].Value, at, now, out); err != nil {
 			return nil, err
-		}
-		named, err := coresNow(tx, id, name)
-		if err != nil {
-			return nil, err
-		}
-		hops := mesh.Hops(d, p.cores[c.ID], func(core mesh.Core) bool {
-			return named[core.ID] || p.acked[core.ID] >= since
-		})
-		one := d
-		one.Labels = []mesh.Label{l}
-		for _, r := range mesh.RoutesOf(one, m, c, hops, now) {
-			out[r.Name] = r
 		}
 	}
 	return out, nil
 }
 
-// subjects reads a device, its member and its cell, and the moment since which
-// all three are as they are; 0 when one does not exist.
-func subjects(tx *Tx, id mesh.DeviceID) (d mesh.Device, m mesh.Member, c mesh.Cell, since Rev, err error) {
-	dev, err := GetItem(tx, tx.s.Devices, id)
+// routesAt adds those in one cell.
+func routesAt(tx *Tx, d mesh.Device, at Place, now time.Time, out map[mesh.ServerName]mesh.Route) error {
+	p, err := tx.plan()
 	if err != nil {
-		return d, m, c, 0, absent(err)
+		return err
 	}
-	mem, err := GetItem(tx, tx.s.Members, dev.Value.Member)
-	if err != nil {
-		return d, m, c, 0, absent(err)
+	for _, l := range d.Labels {
+		name, err := at.Cell.Suffix.Child(l.Label)
+		if err != nil {
+			return err
+		}
+		named, err := coresNow(tx, d.ID, name)
+		if err != nil {
+			return err
+		}
+		hops := mesh.Hops(d, at.Cell.ID, p.cores[at.Cell.ID], func(core mesh.Core) bool {
+			return named[core.ID] || p.acked[core.ID] >= at.Since
+		})
+		one := d
+		one.Labels = []mesh.Label{l}
+		for _, r := range mesh.RoutesOf(one, at.Placement, hops, now) {
+			out[r.Name] = r
+		}
 	}
-	cell, err := GetItem(tx, tx.s.Cells, dev.Value.Assigned.Cell)
-	if err != nil {
-		return d, m, c, 0, absent(err)
-	}
-	return dev.Value, mem.Value, cell.Value, max(dev.Rev, mem.Rev, cell.Rev), nil
+	return nil
 }
 
 func absent(err error) error {

@@ -61,6 +61,7 @@ type Store struct {
 	Certs       *Collection[string, mesh.CertRecord] // by serial
 	Routes      *Collection[mesh.ServerName, mesh.Route]
 	Targets     *Collection[string, mesh.Target]
+	Spent       *Collection[string, mesh.Spent]
 	Status      *Collection[string, mesh.NodeStatus]      // by role/id
 	Hours       *Collection[string, mesh.MeterHour]       // by MeterID
 	Totals      *Collection[string, mesh.TrafficTotals]   // by shard

@@ -185,7 +185,7 @@ func (tx *Tx) overlay(prefix string, entries []entry) []entry {
 // put writes key, which must have been read with compare.
 func (tx *Tx) put(key string, data []byte, object *kind) {
 	tx.writes[key] = write{data, object}
-	if f := folderOf(key); f == folderCores || f == folderStatus {
+	if f := folderOf(key); f == folderCores || f == folderStatus || f == folderCells {
 		tx.routes = nil
 	}
 }

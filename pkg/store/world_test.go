@@ -39,11 +39,48 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, s: storetest.New(t), now: routeTime, built: map[mesh.CoreID]table{}, known: map[mesh.CoreID]table{}}
 	for i := range 2 {
 		w.members = append(w.members, addMember(t, w.s, fmt.Sprint("m", i)).ID)
-		c := mesh.Cell{ID: mesh.NewCellID(), Name: fmt.Sprint("c", i), Suffix: mesh.ServerName(fmt.Sprintf("c%d.example.net", i)), State: mesh.CellActive}
-		w.cells = append(w.cells, c.ID)
-		w.must(func(tx *store.Tx) error { return store.Create(tx, w.s.Cells, c.ID, c) })
+		w.addCell()
 	}
 	return w
+}
+
+func (w *world) addCell(fallback ...mesh.CellID) mesh.CellID {
+	w.t.Helper()
+	i := len(w.cells)
+	c := mesh.Cell{ID: mesh.NewCellID(), Name: fmt.Sprint("c", i), Suffix: mesh.ServerName(fmt.Sprintf("c%d.example.net", i)), State: mesh.CellActive, Fallback: fallback}
+	w.cells = append(w.cells, c.ID)
+	w.must(func(tx *store.Tx) error { return store.Create(tx, w.s.Cells, c.ID, c) })
+	return c.ID
+}
+
+// updateCell changes a cell as an administrator does.
+func (w *world) updateCell(id mesh.CellID, f func(*mesh.Cell)) {
+	w.t.Helper()
+	w.must(func(tx *store.Tx) error {
+		if err := store.Update(tx, w.s.Cells, id, func(c *mesh.Cell) error { f(c); return nil }); err != nil {
+			return err
+		}
+		_, err := store.SyncCell(tx, id, w.now)
+		return err
+	})
+}
+
+// spend notes what a device has moved, or guests.
+func (w *world) spend(v mesh.Spent) {
+	w.t.Helper()
+	_, err := w.s.Update(w.t.Context(), func(tx *store.Tx) error {
+		err := store.Update(tx, w.s.Spent, v.ID, func(have *mesh.Spent) error { *have = v; return nil })
+		if errors.Is(err, mesh.ErrNotFound) {
+			err = store.Create(tx, w.s.Spent, v.ID, v)
+		}
+		if err != nil || v.Device == "" {
+			return err
+		}
+		return store.SyncRoutes(tx, v.Device, w.now)
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w *world) must(f func(*store.Tx) error) {
@@ -96,8 +133,11 @@ func (w *world) build(id mesh.CoreID) {
 		}
 		cell := st.cores[id].Cell
 		for _, d := range st.devices {
-			if d.Assigned.Cell == cell && d.Served(st.members[d.Member], st.cells[cell], w.now) {
-				for _, n := range d.Names(st.cells[cell].Suffix, w.now) {
+			for _, p := range st.places(d, w.now) {
+				if p.Cell.ID != cell {
+					continue
+				}
+				for _, n := range d.Names(p.Cell.Suffix, w.now) {
 					tab.names[n] = d.ID
 				}
 			}
@@ -157,15 +197,35 @@ type state struct {
 	cells   map[mesh.CellID]mesh.Cell
 	cores   map[mesh.CoreID]mesh.Core
 	routes  map[mesh.ServerName]mesh.Route
+	spent   map[string]mesh.Spent
+}
+
+// places is where a device is to be served, worked out in another way than the
+// store does.
+func (st state) places(d mesh.Device, now time.Time) []mesh.Placement {
+	if mesh.DeviceStanding(d, st.members[d.Member], st.spent[string(d.ID)].Moved, now) != mesh.StandingOK {
+		return nil
+	}
+	taken := mesh.Taken{Spent: map[mesh.CellID]bool{}}
+	for _, o := range st.devices {
+		if o.Member == d.Member {
+			taken.Devices = append(taken.Devices, o)
+		}
+	}
+	for id, c := range st.cells {
+		taken.Spent[id] = c.Guests.ExhaustedBy(st.spent[mesh.SpentGuests(id, d.Member)].Moved)
+	}
+	return mesh.Placements(d, st.cells, taken)
 }
 
 func readState(tx *store.Tx, s *store.Store) (st state, err error) {
-	var errs [5]error
+	var errs [6]error
 	st.members, errs[0] = store.List(tx, s.Members)
 	st.devices, errs[1] = store.List(tx, s.Devices)
 	st.cells, errs[2] = store.List(tx, s.Cells)
 	st.cores, errs[3] = store.List(tx, s.Cores)
 	st.routes, errs[4] = store.List(tx, s.Routes)
+	st.spent, errs[5] = store.List(tx, s.Spent)
 	return st, errors.Join(errs[:]...)
 }
 
@@ -183,11 +243,12 @@ func (w *world) check(after string) {
 	st := w.state()
 	for n, r := range st.routes {
 		d, ok := st.devices[r.Device]
-		cell := st.cells[d.Assigned.Cell]
-		if !ok || !d.Served(st.members[d.Member], cell, w.now) {
+		places := st.places(d, w.now)
+		if !ok || len(places) == 0 {
 			w.t.Fatalf("after %s: %s leads to device %s, which is not served", after, n, r.Device)
 		}
-		if r.Name != n || !slices.ContainsFunc(d.Labels, func(l mesh.Label) bool { return mesh.ServerName(l.Label)+"."+cell.Suffix == n }) {
+		at := slices.IndexFunc(places, func(p mesh.Placement) bool { return n.Under(p.Cell.Suffix) })
+		if r.Name != n || at < 0 || !slices.ContainsFunc(d.Labels, func(l mesh.Label) bool { return mesh.ServerName(l.Label)+"."+places[at].Cell.Suffix == n }) {
 			w.t.Fatalf("after %s: %s is no name of device %s", after, n, r.Device)
 		}
 		var cores []mesh.Core
@@ -198,7 +259,7 @@ func (w *world) check(after string) {
 			}
 			cores = append(cores, st.cores[id])
 		}
-		if want := mesh.Hops(d, cores, func(mesh.Core) bool { return true }); len(r.Hops) == 0 || !reflect.DeepEqual(r.Hops, want) {
+		if want := mesh.Hops(d, places[at].Cell.ID, cores, func(mesh.Core) bool { return true }); len(r.Hops) == 0 || !reflect.DeepEqual(r.Hops, want) {
 			w.t.Fatalf("after %s: %s goes by %v, want %v", after, n, r.Hops, want)
 		}
 	}
@@ -215,10 +276,11 @@ func (w *world) checkComplete() {
 		cores = append(cores, c)
 	}
 	for _, d := range st.devices {
-		cell := st.cells[d.Assigned.Cell]
-		hops := mesh.Hops(d, cores, func(mesh.Core) bool { return true })
-		for _, r := range mesh.RoutesOf(d, st.members[d.Member], cell, hops, w.now) {
-			want[r.Name] = r
+		for _, p := range st.places(d, w.now) {
+			hops := mesh.Hops(d, p.Cell.ID, cores, func(mesh.Core) bool { return true })
+			for _, r := range mesh.RoutesOf(d, p, hops, w.now) {
+				want[r.Name] = r
+			}
 		}
 	}
 	if len(want)+len(st.routes) > 0 && !reflect.DeepEqual(st.routes, want) {

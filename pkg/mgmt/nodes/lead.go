@@ -54,6 +54,7 @@ func (s *Service) lead(ctx context.Context) error {
 		v.cells:    {w.routes, w.rollout},
 		v.cores:    {w.routes, w.rollout, w.absent},
 		v.entries:  {w.rollout},
+		v.spent:    {w.routes},
 		v.status:   {w.routes, w.rollout, w.absent},
 		v.config:   {w.rollout},
 		v.rollouts: {w.rollout},

@@ -27,50 +27,21 @@ type seat struct {
 
 // input is what a plan is worked out from.
 type input struct {
-	people
+	people   *store.People
+	rev      int64 // moment of people
 	cores    map[mesh.CoreID]mesh.Core
 	rollouts map[string]mesh.Rollout
-}
-
-// people is who is to be served where, all of it as of one moment.
-type people struct {
-	rev     int64
-	members map[mesh.MemberID]store.Item[mesh.Member]
-	devices map[mesh.DeviceID]store.Item[mesh.Device]
-	cells   map[mesh.CellID]store.Item[mesh.Cell]
 }
 
 // readPeople reads the store and not the mirrors: those come to different
 // moments, and the revision of a table promises that nothing before it is
 // missing.
-func readPeople(ctx context.Context, s *store.Store) (people, error) {
-	var p people
-	rev, err := s.View(ctx, func(tx *store.Tx) (err error) {
-		if p.members, err = items(tx, s.Members); err != nil {
-			return err
-		}
-		if p.devices, err = items(tx, s.Devices); err != nil {
-			return err
-		}
-		p.cells, err = items(tx, s.Cells)
+func readPeople(ctx context.Context, s *store.Store) (p *store.People, rev int64, err error) {
+	at, err := s.View(ctx, func(tx *store.Tx) (err error) {
+		p, err = store.ReadPeople(tx)
 		return err
 	})
-	p.rev = int64(rev)
-	return p, err
-}
-
-func items[K ~string, V any](tx *store.Tx, c *store.Collection[K, V]) (map[K]store.Item[V], error) {
-	all, err := store.List(tx, c)
-	if err != nil {
-		return nil, err
-	}
-	out := make(map[K]store.Item[V], len(all))
-	for id := range all {
-		if out[id], err = store.GetItem(tx, c, id); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return p, int64(at), err
 }
 
 // next works out the plan that follows p. What is the same stays the same
@@ -83,7 +54,7 @@ func (p *plan) next(now time.Time, in input) *plan {
 		asOf:   max(p.asOf, in.rev),
 		offers: map[string]*offer{},
 		seats:  map[mesh.CoreID]seat{},
-		tables: p.nextTables(now, in.people),
+		tables: p.nextTables(now, in.people, in.rev),
 	}
 	for group, r := range in.rollouts {
 		n.offers[group] = newOffer(r)
@@ -115,33 +86,26 @@ func (p *plan) wants(id mesh.Identity) want {
 	return w
 }
 
-// nextTables works out what the cores of each cell are to know.
-func (p *plan) nextTables(now time.Time, in people) map[mesh.CellID]*table {
+// nextTables works out what the cores of each cell are to know. The end of service
+// cores know as a limit: a table does not change because time passes.
+func (p *plan) nextTables(now time.Time, people *store.People, rev int64) map[mesh.CellID]*table {
 	need := map[mesh.CellID]int64{}
 	devices := map[mesh.CellID]map[string]*controlpb.Device{}
-	for id, c := range in.cells {
+	for id, c := range people.Cells {
 		need[id], devices[id] = int64(c.Rev), map[string]*controlpb.Device{}
 	}
-	for id, d := range in.devices {
-		cell, ok := in.cells[d.Value.Assigned.Cell]
-		if !ok {
-			continue
+	for id, d := range people.Devices {
+		if own := d.Value.Assigned.Cell; devices[own] != nil {
+			need[own] = max(need[own], int64(d.Rev), int64(people.Members[d.Value.Member].Rev))
 		}
-		m := in.members[d.Value.Member]
-		need[cell.Value.ID] = max(need[cell.Value.ID], int64(d.Rev), int64(m.Rev))
-		if served(d.Value, m.Value, cell.Value) {
-			devices[cell.Value.ID][string(id)] = deviceMessage(d.Value.ForCore(cell.Value, now))
+		for _, at := range people.Places(id, time.Time{}) {
+			need[at.Cell.ID] = max(need[at.Cell.ID], int64(at.Since))
+			devices[at.Cell.ID][string(id)] = deviceMessage(d.Value.ForCore(at.Placement, now))
 		}
 	}
 	out := map[mesh.CellID]*table{}
 	for id := range devices {
-		out[id] = p.tables[id].next(in.rev, need[id], devices[id])
+		out[id] = p.tables[id].next(rev, need[id], devices[id])
 	}
 	return out
-}
-
-// served is mesh.Device.Served without the end of service, which cores know as
-// a limit: a table does not change because time passes.
-func served(d mesh.Device, m mesh.Member, c mesh.Cell) bool {
-	return d.Served(m, c, time.Time{})
 }

@@ -61,29 +61,31 @@ func (s *Service) catchUp(rev int64) {
 // planner works out what nodes should have.
 type planner struct {
 	s    *Service
-	seen [3]store.Rev // of the mirrors, when people were read last
-	last people
+	seen [4]store.Rev // of the mirrors, when people were read last
+	last *store.People
+	rev  int64 // moment of last
 }
 
 // pass is one pass of the planner. People are read again only when a mirror
-// says that something about them changed.
+// says that something about them changed. It wants to run again when a label ends.
 func (p *planner) pass(ctx context.Context, full bool) (time.Time, error) {
-	s := p.s
-	seen := [3]store.Rev{s.view.members.Rev(), s.view.devices.Rev(), s.view.cells.Rev()}
-	if full || seen != p.seen || p.last.rev < s.ahead.Load() {
-		last, err := readPeople(ctx, s.Store)
+	s, v := p.s, p.s.view
+	seen := [4]store.Rev{v.members.Rev(), v.devices.Rev(), v.cells.Rev(), v.spent.Rev()}
+	if full || seen != p.seen || p.rev < s.ahead.Load() {
+		last, rev, err := readPeople(ctx, s.Store)
 		if err != nil {
 			return time.Time{}, err
 		}
-		p.seen, p.last = seen, last
+		p.seen, p.last, p.rev = seen, last, rev
 	}
-	s.plan.Store(s.plan.Load().next(time.Now(), input{
-		people: p.last, cores: s.view.cores.All(), rollouts: s.view.rollouts.All(),
+	now := time.Now()
+	s.plan.Store(s.plan.Load().next(now, input{
+		people: p.last, rev: p.rev, cores: v.cores.All(), rollouts: v.rollouts.All(),
 	}))
 	for _, se := range s.hub.all() {
 		nudge(se.wake)
 	}
-	return time.Time{}, nil
+	return nextLabelEnd(v.devices.All(), now), nil
 }
 
 // ownAddresses are where the mesh itself answers.

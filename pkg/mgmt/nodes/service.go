@@ -156,6 +156,7 @@ func (s *Service) runLoops(ctx context.Context, g *errgroup.Group) {
 		v.status:      {w.moved},
 		v.config:      {w.resolve, w.plan, w.epoch, w.collected},
 		v.rollouts:    {w.plan},
+		v.spent:       {w.plan},
 		v.servers:     {w.plan},
 	} {
 		g.Go(func() error { follow(ctx, m, wake...); return nil })

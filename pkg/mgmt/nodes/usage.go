@@ -137,13 +137,15 @@ func (s *Service) metered(se *session, r *controlpb.Report) {
 	s.usage.add(mesh.CoreID(se.peer.ID), meterOf(se.hello), r, s.mayServe(se.peer), time.Now())
 }
 
-// mayServe returns which devices a core may have served: those of its cell. A
-// core must not count for the devices of others.
+// mayServe returns which devices a core may have served: those of its cell, and
+// of cells whose fallback that is, also when they are well again. A core must not
+// count for the devices of others.
 func (s *Service) mayServe(p identity.Peer) func(mesh.DeviceID) bool {
 	core, _ := s.view.cores.Get(mesh.CoreID(p.ID))
+	cells := s.view.cells.All()
 	return func(id mesh.DeviceID) bool {
 		d, ok := s.view.devices.Get(id)
-		return ok && d.Assigned.Cell == core.Cell
+		return ok && mesh.MayHost(core.Cell, d.Assigned.Cell, cells)
 	}
 }
 

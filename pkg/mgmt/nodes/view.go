@@ -22,6 +22,7 @@ type view struct {
 	routes      *store.Mirror[mesh.ServerName, mesh.Route]
 	targets     *store.Mirror[string, mesh.Target]
 	rollouts    *store.Mirror[string, mesh.Rollout]
+	spent       *store.Mirror[string, mesh.Spent]
 	servers     *store.Mirror[mesh.ServerID, mesh.Server]
 }
 
@@ -38,6 +39,7 @@ func newView(s *store.Store) *view {
 		routes:      store.NewMirror(s.Routes),
 		targets:     store.NewMirror(s.Targets),
 		rollouts:    store.NewMirror(s.Rollouts),
+		spent:       store.NewMirror(s.Spent),
 		servers:     store.NewMirror(s.Servers),
 	}
 }
@@ -50,7 +52,7 @@ type mirror interface {
 }
 
 func (v *view) all() []mirror {
-	return []mirror{v.members, v.devices, v.cells, v.cores, v.entries, v.revocations, v.config, v.status, v.routes, v.targets, v.rollouts, v.servers}
+	return []mirror{v.members, v.devices, v.cells, v.cores, v.entries, v.revocations, v.config, v.status, v.routes, v.targets, v.rollouts, v.spent, v.servers}
 }
 
 // run follows the store until ctx ends.

@@ -1,0 +1,111 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store/codec"
+)
+
+// peopleAround reads what decides where one device is served: in most cases the
+// device, its member and its cell.
+//
+// The commit depends on those, on the cells and on what is spent. It does not
+// depend on the other devices of the member, which decide whether a guest is taken
+// in: their change has all routes looked at again.
+func (tx *Tx) peopleAround(id mesh.DeviceID) (*People, error) {
+	p := new(noPeople())
+	if err := take(tx, tx.s.Devices, id, p.Devices); err != nil || len(p.Devices) == 0 {
+		return p, err
+	}
+	d := p.Devices[id].Value
+	if err := errors.Join(take(tx, tx.s.Members, d.Member, p.Members), take(tx, tx.s.Cells, d.Assigned.Cell, p.Cells)); err != nil {
+		return p, err
+	}
+	if d.Limits.Traffic > 0 {
+		if err := take(tx, tx.s.Spent, string(id), p.Spent); err != nil {
+			return p, err
+		}
+	}
+	own, ok := p.Cells[d.Assigned.Cell]
+	if !ok || own.Value.State == mesh.CellActive {
+		return p, nil
+	}
+	return p, tx.hosts(p, d)
+}
+
+// hosts reads what decides whether a cell takes d in as a guest.
+func (tx *Tx) hosts(p *People, d mesh.Device) error {
+	if _, err := tx.list(tx.s.Cells.prefix(), true); err != nil {
+		return err
+	}
+	plan, err := tx.plan()
+	if err != nil {
+		return err
+	}
+	if plan.cells == nil {
+		if plan.cells, err = items(tx, tx.s.Cells); err != nil {
+			return err
+		}
+	}
+	p.Cells = plan.cells
+	host, ok := mesh.FallbackOf(d.Assigned.Cell, p.allCells())
+	if !ok {
+		return nil
+	}
+	if host.Guests.Traffic > 0 {
+		if err := take(tx, tx.s.Spent, mesh.SpentGuests(host.ID, d.Member), p.Spent); err != nil {
+			return err
+		}
+	}
+	if host.Guests.Devices <= 0 {
+		return nil
+	}
+	removed, err := tx.read(deletionKey(folderDevices), false)
+	if err != nil {
+		return err
+	}
+	p.Removed = removed.rev
+	return tx.household(p, d.Member)
+}
+
+// household reads all devices of a member.
+func (tx *Tx) household(p *People, m mesh.MemberID) error {
+	held, err := tx.list(namesPrefix(deviceNames(m)), false)
+	if err != nil {
+		return err
+	}
+	for _, e := range held {
+		h, err := codec.Decode[holder](e.data)
+		if err != nil {
+			return fmt.Errorf("store: read %s: %w", strings.TrimPrefix(e.key, root), err)
+		}
+		e, err := tx.s.Devices.read(tx, mesh.DeviceID(h.ID), false)
+		if err != nil {
+			return err
+		}
+		if e.rev == 0 {
+			continue
+		}
+		v, err := tx.s.Devices.decode([]byte(e.key), e.data)
+		if err != nil {
+			return err
+		}
+		p.Devices[v.ID] = Item[mesh.Device]{Key: h.ID, Value: v, Rev: e.rev}
+	}
+	return nil
+}
+
+// take reads one object into a map; one that is not there is no error.
+func take[K ~string, V any](tx *Tx, c *Collection[K, V], id K, into map[K]Item[V]) error {
+	it, err := GetItem(tx, c, id)
+	if errors.Is(err, mesh.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		into[id] = it
+	}
+	return err
+}
