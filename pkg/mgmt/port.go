@@ -24,13 +24,17 @@ const (
 )
 
 // port accepts TLS connections at one door, finds out who is there, and hands
-// the connection to the gRPC server.
+// the connection to the gRPC server, or the relay of an entry to the subscription
+// service.
 type port struct {
-	door    door
-	tls     *tls.Config
-	gate    *gate
-	revs    *identity.Revocations // connections of whoever is revoked are cut
-	out     *conveyor
+	door door
+	tls  *tls.Config
+	gate *gate
+	revs *identity.Revocations // connections of whoever is revoked are cut
+	out  *conveyor
+	// relay takes a relay session of an entry, whose certificate ends then. It is
+	// false when it does not, and nil at doors without relays.
+	relay   func(conn net.Conn, entry string, ends time.Time) bool
 	metrics *metrics
 	log     *slog.Logger
 }
@@ -114,9 +118,17 @@ func (p *port) handOver(t *tls.Conn, raw *budgetConn, who caller, leave *passage
 		release()
 		leave.closed()
 	})
-	if !p.out.put(known) {
+	if !p.pass(t.ConnectionState().NegotiatedProtocol, known) {
 		known.cut()
 	}
+}
+
+// pass hands the connection to who speaks its protocol.
+func (p *port) pass(alpn string, c *knownConn) bool {
+	if alpn == identity.ProtoRelay {
+		return p.relay != nil && p.relay(c, c.caller.peer.ID, c.caller.peer.Leaf.NotAfter)
+	}
+	return p.out.put(c)
 }
 
 func (p *port) whoIs(cs tls.ConnectionState, from netip.AddrPort) (caller, error) {
