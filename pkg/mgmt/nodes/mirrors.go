@@ -12,9 +12,10 @@ type Mirrors struct {
 	Members *store.Mirror[mesh.MemberID, mesh.Member]
 	Devices *store.Mirror[mesh.DeviceID, mesh.Device]
 	Cells   *store.Mirror[mesh.CellID, mesh.Cell]
+	Spent   *store.Mirror[string, mesh.Spent]
 }
 
 // Mirrors returns the copies that Run keeps. They are full once Run is ready.
 func (s *Service) Mirrors() Mirrors {
-	return Mirrors{Config: s.view.config, Members: s.view.members, Devices: s.view.devices, Cells: s.view.cells}
+	return Mirrors{Config: s.view.config, Members: s.view.members, Devices: s.view.devices, Cells: s.view.cells, Spent: s.view.spent}
 }

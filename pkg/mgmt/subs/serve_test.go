@@ -1,0 +1,218 @@
+package subs
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/relay"
+)
+
+func TestAClientIsToldWhatItMayConnectTo(t *testing.T) {
+	w := start(t)
+	cell := w.addCell("Berlin")
+	id, secret := w.addDevice(w.addMember("ada"), cell)
+	eventually(t, "the link is known", func() bool { _, ok := w.index.find(secret); return ok })
+	for _, h2 := range []bool{false, true} {
+		c := w.client(t, w.entry(t, "entry-1"), h2)
+		r := get(t, c, secret)
+		links, err := base64.StdEncoding.DecodeString(r.body)
+		if r.status != http.StatusOK || err != nil || (r.proto == "HTTP/2.0") != h2 {
+			t.Fatalf("h2 %v: %d %s %q: %v", h2, r.status, r.proto, r.body, err)
+		}
+		d, _ := w.facts.Device(id)
+		name := d.Labels[0].Label + "." + string(w.Cells()[cell].Suffix)
+		if !strings.Contains(string(links), "vless://") || !strings.Contains(string(links), name) || !strings.Contains(string(links), "@entry.example.net:443") {
+			t.Errorf("links %q do not lead to %s", links, name)
+		}
+		for k, want := range map[string]string{
+			"Cache-Control": "private, no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
+			"Content-Type": "text/plain; charset=utf-8", "Profile-Update-Interval": "12", "Subscription-Userinfo": "upload=0; download=0",
+		} {
+			if got := r.header.Get(k); got != want {
+				t.Errorf("%s: %q, want %q", k, got, want)
+			}
+		}
+		if _, err := time.Parse(time.RFC3339, r.header.Get("Subscription-As-Of")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFormatsByNamePathAndAgent(t *testing.T) {
+	w := start(t)
+	_, secret := w.addDevice(w.addMember("ada"), w.addCell("Berlin"))
+	eventually(t, "the link is known", func() bool { _, ok := w.index.find(secret); return ok })
+	c := w.client(t, w.entry(t, "entry-1"), true)
+	for _, tt := range []struct{ agent, path, query, kind, holds string }{
+		{agent: "sing-box 1.14.1", kind: "application/json; charset=utf-8", holds: `"outbounds"`},
+		{agent: "clash.meta", kind: "application/yaml; charset=utf-8", holds: "proxies:"},
+		{query: "format=plain", kind: "text/plain; charset=utf-8", holds: "vless://"},
+		{path: "/clash.yaml", kind: "application/yaml; charset=utf-8", holds: "proxies:"},
+		{path: "/pac", kind: "application/x-ns-proxy-autoconfig", holds: "FindProxyForURL"},
+		{agent: "curl/8", path: "/", kind: "text/plain; charset=utf-8"},
+	} {
+		r := get(t, c, secret, func(r *http.Request) {
+			r.URL.Path += tt.path
+			r.URL.RawQuery = tt.query
+			r.Header.Set("User-Agent", tt.agent)
+		})
+		if r.status != http.StatusOK || r.header.Get("Content-Type") != tt.kind || !strings.Contains(r.body, tt.holds) {
+			t.Errorf("%+v: %d %s %.80q", tt, r.status, r.header.Get("Content-Type"), r.body)
+		}
+	}
+}
+
+func TestWhatDidNotChangeIsNotSentAgain(t *testing.T) {
+	w := start(t)
+	cell := w.addCell("Berlin")
+	id, secret := w.addDevice(w.addMember("ada"), cell)
+	eventually(t, "the link is known", func() bool { _, ok := w.index.find(secret); return ok })
+	c := w.client(t, w.entry(t, "entry-1"), true)
+	first := get(t, c, secret)
+	tag := first.header.Get("Etag")
+	again := get(t, c, secret, func(r *http.Request) { r.Header.Set("If-None-Match", tag) })
+	if again.status != http.StatusNotModified || again.body != "" || again.header.Get("Subscription-Userinfo") == "" {
+		t.Errorf("again: %d %q %v", again.status, again.body, again.header)
+	}
+	head := get(t, c, secret, func(r *http.Request) { r.Method = http.MethodHead })
+	if head.status != http.StatusOK || head.body != "" || head.header.Get("Etag") != tag || head.header.Get("Content-Length") != first.header.Get("Content-Length") {
+		t.Errorf("HEAD: %d %q %v", head.status, head.body, head.header)
+	}
+	w.setDevice(id, func(d *mesh.Device) { d.RotateLabel(time.Now(), time.Hour) })
+	changed := get(t, c, secret, func(r *http.Request) { r.Header.Set("If-None-Match", tag) })
+	if changed.status != http.StatusOK || changed.header.Get("Etag") == tag {
+		t.Errorf("after a change: %d, tag %s", changed.status, changed.header.Get("Etag"))
+	}
+}
+
+// A document is made once for all who ask while nothing changes.
+func TestDocumentsAreKept(t *testing.T) {
+	w := start(t)
+	id, secret := w.addDevice(w.addMember("ada"), w.addCell("Berlin"))
+	eventually(t, "the link is known", func() bool { _, ok := w.index.find(secret); return ok })
+	c := w.client(t, w.entry(t, "entry-1"), true)
+	kept := func() *document {
+		get(t, c, secret)
+		w.cache.mu.Lock()
+		defer w.cache.mu.Unlock()
+		return w.cache.docs[docKey{device: id, format: "base64"}]
+	}
+	first := kept()
+	if first == nil || kept() != first {
+		t.Error("the document was made again")
+	}
+	w.change(func() { w.config.EntryAddresses = []string{"[2001:db8::1]:8443"} })
+	if kept() == first {
+		t.Error("the document is as it was before a change")
+	}
+}
+
+func TestWhoIsLetIn(t *testing.T) {
+	certified := true
+	w := start(t, func(s *Service) {
+		given := s.Certificate
+		s.Certificate = func() (c *tls.Certificate) {
+			if certified {
+				c = given()
+			}
+			return c
+		}
+	})
+	sess := w.entry(t, "entry-1")
+	refusedAs := func(name mesh.ServerName, code relay.Code, retryable bool) {
+		t.Helper()
+		_, err := open(t.Context(), sess, name, clientAddress)
+		no, ok := errors.AsType[*relay.RefusedError](err)
+		if !ok || no.Code != code || no.Retryable != retryable {
+			t.Errorf("%s: %v, want code %v, retryable %v", name, err, code, retryable)
+		}
+	}
+	refusedAs("phone.a.example.net", relay.CodeUnknownDevice, false)
+	certified = false
+	refusedAs(serviceName, relay.CodeInternal, true)
+	certified = true
+	w.change(func() { w.config.Subscription.Name = "" })
+	refusedAs(serviceName, relay.CodeUnknownDevice, false)
+	w.change(func() { w.config.Subscription.Name = serviceName })
+	// The stream's name is the entry's claim; inside TLS the client names it itself.
+	c := w.client(t, sess, false)
+	c.Transport.(*http.Transport).TLSClientConfig.ServerName = "other.example.net"
+	if resp, err := c.Get("https://" + string(serviceName) + "/"); err == nil {
+		resp.Body.Close()
+		t.Error("the certificate was shown to a client that asked for another name")
+	}
+}
+
+func TestOneEntryDoesNotKeepOthersOut(t *testing.T) {
+	w := start(t, func(s *Service) { s.Limits = Limits{Sessions: 4, Streams: 4} })
+	first, second := w.entry(t, "entry-1"), w.entry(t, "entry-1")
+	if first == nil || second == nil || w.entry(t, "entry-1") != nil {
+		t.Fatal("want two sessions of one entry of four, and no third")
+	}
+	other := w.entry(t, "entry-2")
+	for range 2 {
+		if _, err := open(t.Context(), first, serviceName, clientAddress); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := open(t.Context(), second, serviceName, clientAddress)
+	if no, ok := errors.AsType[*relay.RefusedError](err); !ok || no.Code != relay.CodeLimit || !no.Retryable {
+		t.Errorf("a third client: %v", err)
+	}
+	c, err := open(t.Context(), other, serviceName, clientAddress)
+	if err != nil {
+		t.Fatalf("another entry: %v", err)
+	}
+	c.Close()
+	eventually(t, "room again", func() bool { return w.door.open() == 2 })
+}
+
+func TestAServerThatStopsSendsEntriesElsewhere(t *testing.T) {
+	w := start(t)
+	_, secret := w.addDevice(w.addMember("ada"), w.addCell("Berlin"))
+	eventually(t, "the link is known", func() bool { _, ok := w.index.find(secret); return ok })
+	sess := w.entry(t, "entry-1")
+	c := w.client(t, sess, true)
+	get(t, c, secret)
+	began := time.Now()
+	w.stop()
+	if took := time.Since(began); took > farewell+5*time.Second {
+		t.Errorf("it stopped after %v", took)
+	}
+	if _, err := open(t.Context(), sess, serviceName, netip.AddrPort{}); err == nil {
+		t.Error("a client was let in after the end")
+	}
+	if w.entry(t, "entry-1") != nil {
+		t.Error("a session was taken after the end")
+	}
+}
+
+func TestAPanicEndsOneRequestOnly(t *testing.T) {
+	w := start(t)
+	_, secret := w.addDevice(w.addMember("ada"), w.addCell("Berlin"))
+	eventually(t, "the link is known", func() bool { _, ok := w.index.find(secret); return ok })
+	c := w.client(t, w.entry(t, "entry-1"), true)
+	ok := w.State
+	w.State = panics{w.facts}
+	if r := get(t, c, secret); r.status != http.StatusInternalServerError {
+		t.Errorf("status %d", r.status)
+	}
+	w.State = ok
+	if r := get(t, c, secret); r.status != http.StatusOK {
+		t.Errorf("afterwards: %d", r.status)
+	}
+	if logs := w.logs.String(); !strings.Contains(logs, "answer panicked") || strings.Contains(logs, secret.Reveal()) {
+		t.Errorf("log: %s", logs)
+	}
+}
+
+type panics struct{ *facts }
+
+func (panics) Member(mesh.MemberID) (mesh.Member, bool) { panic("planted") }
