@@ -76,9 +76,10 @@ func ServerTarget(m ID, v Server, at []netip.AddrPort, protocols ...string) Targ
 }
 
 // ServiceRoute is the route of a name that management itself answers, at any of
-// the servers that are part of the mesh; false: there is none.
+// the servers that are part of the mesh; false: there is none. Management is told
+// the client's address, by which it limits who guesses.
 func ServiceRoute(n ServerName, servers map[ServerID]Server) (Route, bool) {
-	r := Route{Name: n}
+	r := Route{Name: n, ForwardClientAddress: true}
 	for _, id := range slices.Sorted(maps.Keys(servers)) {
 		if servers[id].State == ServerMember {
 			r.Hops = append(r.Hops, Hop{Kind: HopMgmt, ID: string(id)})
