@@ -34,13 +34,13 @@ func (h *handler) connect(w http.ResponseWriter, r *http.Request, g guest) {
 	}
 	client, early, err := hijack(w)
 	if err != nil {
-		dst.drop()
+		_ = dst.Close() // nothing was sent on it
 		h.log.Debug("tunnel not opened", "err", err)
 		return
 	}
 	m, ok := client.NetConn().(*metered)
 	if err := begin(client, dst, early); err != nil || !ok {
-		dst.drop()
+		_ = dst.Close() // nothing was sent on it
 		relay.Abort(client, relay.CodePeerReset)
 		_ = client.Close() // the stream's owner waits for this
 		return

@@ -50,15 +50,15 @@ func (h *handler) datagrams(ctx context.Context, g guest, c carrier, br *bufio.R
 	if err != nil {
 		return err
 	}
-	defer fl.end()
-	defer context.AfterFunc(ctx, fl.close)()
+	defer fl.Close()
+	defer context.AfterFunc(ctx, func() { _ = fl.Close() })() // nothing is buffered
 	var down sync.WaitGroup
 	down.Go(func() {
 		fl.deliver(c, f)
 		relay.Abort(c, relay.CodePeerReset) // nothing comes any more: the client may know
 	})
 	err = fl.pass(ctx, br, f)
-	fl.close()
+	_ = fl.Close() // as above
 	down.Wait()
 	return err
 }
@@ -85,19 +85,14 @@ func (fl *flow) passOne(ctx context.Context, br *bufio.Reader, to clientproto.De
 	if _, err := io.ReadFull(br, buf[:n]); err != nil {
 		return err
 	}
-	d, err := destinationOf(to)
-	if err != nil {
-		fl.drop(dropReason(err))
-		return nil
-	}
-	return fl.send(ctx, buf[:n], d)
+	return fl.Send(ctx, buf[:n], to)
 }
 
 // deliver writes what comes for the client, until the flow or c ends.
 func (fl *flow) deliver(c io.Writer, f framing) {
 	var out []byte
 	for {
-		err := fl.receive(func(p []byte, from netip.AddrPort) error {
+		err := fl.Receive(func(p []byte, from netip.AddrPort) error {
 			out = append(f.head(out[:0], from, len(p)), p...)
 			_, err := c.Write(out)
 			return err

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -29,7 +32,7 @@ func (d destination) String() string {
 
 // parseDestination reads host:port strictly: an IPv4 address in dotted decimal,
 // an IPv6 address in brackets, or a name of letters, digits, hyphens and
-// underscores (international names as A-labels). Other spellings of addresses,
+// underscores, or an international one. Other spellings of addresses,
 // which some resolvers take (127.1, 0x7f000001, 2130706433), are no names. It
 // returns ErrInvalid.
 func parseDestination(s string) (destination, error) {
@@ -52,11 +55,25 @@ func parseDestination(s string) (destination, error) {
 		d.ip = ip.Unmap()
 		return d, nil
 	}
-	d.host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if !isHostName(d.host) {
+	if d.host, err = fold(host); err != nil || !isHostName(d.host) {
 		return bad("not a host name")
 	}
 	return d, nil
+}
+
+// fold is the form in which a name is looked up and compared: in lower case,
+// without the dot at the end, international labels as A-labels (UTS 46).
+func fold(host string) (string, error) {
+	if !utf8.ValidString(host) {
+		return "", mesh.ErrInvalid // it would be mapped to what stands for errors
+	}
+	if strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		var err error
+		if host, err = idna.Lookup.ToASCII(host); err != nil {
+			return "", err
+		}
+	}
+	return strings.ToLower(strings.TrimSuffix(host, ".")), nil
 }
 
 func isPort(s string) bool {

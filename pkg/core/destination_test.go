@@ -20,6 +20,10 @@ func TestParseDestination(t *testing.T) {
 		"[::ffff:192.0.2.1]:80":     "192.0.2.1:80",
 		"0xdead.example.com:80":     "0xdead.example.com:80",
 		"1.2.3.example:80":          "1.2.3.example:80",
+		"bücher.example:80":         "xn--bcher-kva.example:80",
+		"Пример.РФ.:443":            "xn--e1afmkfd.xn--p1ai:443",
+		"例え。テスト:80":                 "xn--r8jz45g.xn--zckzah:80",
+		"fa\u00dfball.example:80":   "xn--faball-cta.example:80",
 	}
 	for in, want := range good {
 		if d, err := parseDestination(in); err != nil || d.String() != want {
@@ -28,7 +32,7 @@ func TestParseDestination(t *testing.T) {
 	}
 	for _, in := range []string{
 		"", ":80", "example.com", "example.com:", "example.com:http", "example.com:+80", "example.com:0", "example.com:99999",
-		"bücher.example:80", "a..b:80", ".a:80", "a b:80", "a\x00b:80", "a\r\nb:80", "user@host:80", "*.example.com:80",
+		"bü cher.example:80", "b\u00fc\u200d.example:80", "１２７.0.0.1:80", "xn--ü:80", "ü_a.example:80", "\xff.example:80", "a..b:80", ".a:80", "a b:80", "a\x00b:80", "a\r\nb:80", "user@host:80", "*.example.com:80",
 		"[192.0.2.1]:80", "2001:db8::1:80", "[fe80::1%eth0]:80", "192.0.2.1.5:80", "192.0.2:80", "0x1:80", "a.0x1:80", "192.0.2.01:80",
 	} {
 		if d, err := parseDestination(in); !errors.Is(err, mesh.ErrInvalid) {

@@ -52,7 +52,7 @@ func (h *handler) connectH2(w http.ResponseWriter, r *http.Request, dst *outboun
 	w.WriteHeader(http.StatusOK)
 	e := newExchange(w, r)
 	if err := e.flush(); err != nil {
-		dst.drop()
+		_ = dst.Close() // nothing was sent on it
 		return
 	}
 	if err := h.join(r.Context(), e, dst); err != nil {

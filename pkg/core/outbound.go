@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"net"
+	"sync"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/relay"
@@ -19,10 +20,11 @@ type guest struct {
 // outbound is a connection to a destination that counts for a device.
 type outbound struct {
 	*net.TCPConn
+	once sync.Once
 	done func()
 }
 
-// dial connects a guest to a destination. It must be ended by join or drop. It
+// dial connects a guest to a destination. The connection must be closed. It
 // returns what dialer.dial does, and ErrUnavailable when too many are open.
 func (h *handler) dial(ctx context.Context, g guest, to destination) (*outbound, error) {
 	if err := h.tunnels.take(g.device.ID); err != nil {
@@ -35,20 +37,23 @@ func (h *handler) dial(ctx context.Context, g guest, to destination) (*outbound,
 		h.tunnels.give(g.device.ID)
 		return nil, err
 	}
-	return &outbound{c, func() { h.tunnels.give(g.device.ID) }}, nil
+	h.dialer.vigil.Add(c)
+	return &outbound{TCPConn: c, done: func() {
+		h.dialer.vigil.Remove(c)
+		h.tunnels.give(g.device.ID)
+	}}, nil
 }
 
-// drop ends a connection on which nothing was sent.
-func (o *outbound) drop() {
-	_ = o.Close()
-	o.done()
+// Close implements net.Conn. It may be called again.
+func (o *outbound) Close() error {
+	o.once.Do(o.done)
+	return o.TCPConn.Close()
 }
 
-// join copies between a client and its destination until both have ended. The
-// bytes are counted at the stream, as the client sent them.
+// join copies between a client and its destination until both have ended, and
+// closes the destination. The bytes are counted at the stream, as the client
+// sent them.
 func (h *handler) join(ctx context.Context, client carrier, dst *outbound) error {
-	defer dst.done()
-	h.dialer.vigil.Add(dst.TCPConn)
-	defer h.dialer.vigil.Remove(dst.TCPConn)
+	defer dst.Close()
 	return relay.Join(ctx, client, dst.TCPConn, nil).Err
 }

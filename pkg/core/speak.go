@@ -42,7 +42,10 @@ func (h *handler) request(ctx context.Context, g guest, q clientproto.Request, c
 	case clientproto.CommandUDP:
 		return h.datagrams(ctx, g, c, br, f)
 	case clientproto.CommandMux:
-		return fmt.Errorf("core: mux: %w", mesh.ErrInvalid)
+		return h.mux(ctx, g, c, br)
+	}
+	if q.To.Name == muxName {
+		return h.mux(ctx, g, c, br)
 	}
 	to, err := destinationOf(q.To)
 	if err != nil {
@@ -62,7 +65,7 @@ func (h *handler) tunnel(ctx context.Context, c carrier, br *bufio.Reader, dst *
 		_, err = dst.Write(early)
 	}
 	if err != nil {
-		dst.drop()
+		_ = dst.Close() // it is lost
 		return err
 	}
 	return h.join(ctx, c, dst)
@@ -97,7 +100,7 @@ func (h *handler) socks(ctx context.Context, g guest, c carrier, br *bufio.Reade
 		return answer(socksReply(err))
 	}
 	if err := answer(clientproto.SOCKSOK); err != nil {
-		dst.drop()
+		_ = dst.Close() // nothing was sent on it
 		return err
 	}
 	return h.tunnel(ctx, c, br, dst)

@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/meshctl/meshctl/pkg/clientproto"
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
@@ -31,6 +33,7 @@ type flow struct {
 	conn   *net.UDPConn
 	raw    syscall.RawConn
 	limits Limits
+	once   sync.Once
 	done   func()
 	drop   func(reason string)
 
@@ -53,7 +56,7 @@ type ownAddrs struct {
 	until time.Time
 }
 
-// listen opens a flow for g. It must be ended by end. It returns ErrUnavailable
+// listen opens a flow for g. It must be closed. It returns ErrUnavailable
 // when too many are open.
 func (h *handler) listen(g guest) (*flow, error) {
 	if err := h.flows.take(g.device.ID); err != nil {
@@ -76,14 +79,11 @@ func (h *handler) listen(g guest) (*flow, error) {
 	return f, nil
 }
 
-// end closes the socket. It is called once; close may come before it.
-func (f *flow) end() {
-	f.close()
-	f.done()
+// Close makes Receive return. It may be called again.
+func (f *flow) Close() error {
+	f.once.Do(f.done)
+	return f.conn.Close()
 }
-
-// close makes receive return.
-func (f *flow) close() { _ = f.conn.Close() } // nothing is buffered
 
 func (f *flow) touch() { f.used.Store(time.Now().UnixNano()) }
 
@@ -96,10 +96,15 @@ func (f *flow) idle() time.Duration {
 	return min(f.limits.DNSIdle, f.limits.FlowIdle)
 }
 
-// send passes on one datagram. What cannot be sent is dropped and counted, as
+// Send passes on one datagram. What cannot be sent is dropped and counted, as
 // networks do; the error is that of a flow that is over.
-func (f *flow) send(ctx context.Context, p []byte, to destination) error {
+func (f *flow) Send(ctx context.Context, p []byte, where clientproto.Destination) error {
 	f.touch()
+	to, err := destinationOf(where)
+	if err != nil {
+		f.drop(dropReason(err))
+		return nil
+	}
 	if to.port != portDNS {
 		f.beyond.Store(true)
 	}
@@ -174,10 +179,10 @@ func (f *flow) judge(ap netip.AddrPort) error {
 	return p.check(ap, own.list)
 }
 
-// receive waits for the next datagram that may come in, and hands it to take
+// Receive waits for the next datagram that may come in, and hands it to take
 // while its bytes are valid. It returns os.ErrDeadlineExceeded when the flow was
 // quiet for too long, and what take returns if that is an error.
-func (f *flow) receive(take func(p []byte, from netip.AddrPort) error) error {
+func (f *flow) Receive(take func(p []byte, from netip.AddrPort) error) error {
 	if err := f.wait(); err != nil {
 		return err
 	}

@@ -1,0 +1,321 @@
+package core
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/clientproto"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// udpEcho answers datagrams with their own bytes, also from a second socket when
+// they begin with '+'.
+func udpEcho(t *testing.T) (addr, second string) {
+	t.Helper()
+	a, b := udpSocket(t), udpSocket(t)
+	go func() {
+		buf := make([]byte, 64<<10)
+		for {
+			n, from, err := a.ReadFromUDPAddrPort(buf)
+			if err != nil {
+				return
+			}
+			c := a
+			if n > 0 && buf[0] == '+' {
+				c = b
+			}
+			_, _ = c.WriteToUDPAddrPort(buf[:n], from)
+		}
+	}()
+	return a.LocalAddr().String(), b.LocalAddr().String()
+}
+
+func udpSocket(t *testing.T) *net.UDPConn {
+	t.Helper()
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func trojanPacket(to clientproto.Destination, p []byte) []byte {
+	return append(clientproto.AppendTrojanPacket(nil, to, len(p)), p...)
+}
+
+func vlessPacket(p []byte) []byte {
+	return append(clientproto.AppendVLESSPacket(nil, len(p)), p...)
+}
+
+func readTrojanPacket(t *testing.T, br *bufio.Reader) (from clientproto.Destination, p []byte) {
+	t.Helper()
+	from, n, err := clientproto.ReadTrojanPacket(br)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = make([]byte, n)
+	if _, err := io.ReadFull(br, p); err != nil {
+		t.Fatal(err)
+	}
+	return from, p
+}
+
+func TestDatagramsOfVLESS(t *testing.T) {
+	w := newWorld(t)
+	c := newClient()
+	w.know(t, c)
+	addr, _ := udpEcho(t)
+	s := w.session(t)
+	for name, open := range carriers {
+		conn := open(t, w, s, c)
+		for i, size := range []int{1, 0, 1200, 60000} {
+			p := bytes.Repeat([]byte{'x'}, size)
+			b := vlessPacket(p)
+			if i == 0 {
+				b = append(c.vless(cmdUDP, at(addr)), b...)
+			}
+			if _, err := conn.Write(b); err != nil {
+				t.Fatal(err)
+			}
+			want := vlessPacket(p)
+			if i == 0 {
+				want = append([]byte{0, 0}, want...)
+			}
+			got := make([]byte, len(want))
+			if _, err := io.ReadFull(conn, got); err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("%s, %d bytes: %v", name, size, err)
+			}
+		}
+		_ = conn.Close()
+	}
+	eventually(t, "flows end", func() bool { return w.egress.(*proxy).flows.count() == 0 })
+}
+
+// Full cone: one flow sends to many, by address and name, and whoever may be
+// reached may answer.
+func TestDatagramsOfTrojan(t *testing.T) {
+	w := newWorld(t)
+	c := newClient()
+	w.know(t, c)
+	addr, second := udpEcho(t)
+	var asked atomic.Int32
+	w.dialer.resolve = func(context.Context, string) ([]netip.Addr, error) {
+		asked.Add(1)
+		return []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("127.0.0.1")}, nil
+	}
+	conn := w.connect(t, w.session(t), c)
+	br := bufio.NewReader(conn)
+	if _, err := conn.Write(c.trojan(cmdMux, at(addr))); err != nil { // 3 is UDP here
+		t.Fatal(err)
+	}
+	named := clientproto.Destination{Name: "echo.example.com", Port: at(addr).Port}
+	for _, tt := range []struct {
+		to   clientproto.Destination
+		send string
+		from string
+	}{{at(addr), "one", addr}, {at(addr), "+two", second}, {named, "three", addr}, {named, "+four", second}} {
+		if _, err := conn.Write(trojanPacket(tt.to, []byte(tt.send))); err != nil {
+			t.Fatal(err)
+		}
+		from, p := readTrojanPacket(t, br)
+		if from.String() != tt.from || string(p) != tt.send {
+			t.Errorf("%s: %q from %s", tt.send, p, from)
+		}
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("resolved %d times", n)
+	}
+}
+
+// The policy holds for each datagram, and for each answer.
+func TestDatagramsAreJudgedOneByOne(t *testing.T) {
+	w := newWorld(t)
+	c := newClient()
+	w.know(t, c)
+	addr, second := udpEcho(t)
+	conn := w.connect(t, w.session(t), c)
+	br := bufio.NewReader(conn)
+	if _, err := conn.Write(c.trojan(cmdMux, at(addr))); err != nil {
+		t.Fatal(err)
+	}
+	send := func(to clientproto.Destination, text string) {
+		t.Helper()
+		if _, err := conn.Write(trojanPacket(to, []byte(text))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(at("10.1.2.3:53"), "private")
+	send(at("127.0.0.1:25"), "a closed port")
+	send(at("224.0.0.251:5353"), "multicast")
+	send(at("255.255.255.255:9"), "broadcast")
+	send(clientproto.Destination{Name: "0x7f.1", Port: 53}, "no name")
+	send(at(addr), "good")
+	if from, p := readTrojanPacket(t, br); string(p) != "good" || from.String() != addr {
+		t.Errorf("%q from %s", p, from)
+	}
+	// What management or the owner denies from now on holds for this flow too.
+	p := *w.dialer.policy.Load()
+	p.mesh = parseMeshAddresses([]string{second})
+	w.dialer.policy.Store(&p)
+	send(at(second), "denied")
+	send(at(addr), "again")
+	if _, got := readTrojanPacket(t, br); string(got) != "again" {
+		t.Errorf("%q", got)
+	}
+	// An answer from where nobody may send is not passed on.
+	send(at(addr), "+from the second")
+	send(at(addr), "last")
+	for {
+		_, got := readTrojanPacket(t, br)
+		if string(got) == "last" {
+			break
+		}
+		if len(got) > 0 && got[0] == '+' && p.check(netip.MustParseAddrPort(second), nil) != nil {
+			t.Fatalf("%q came from where nobody may send", got)
+		}
+	}
+}
+
+func TestFlowsAreFew(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Config.Limits.DeviceFlows = 2; o.Config.Limits.Flows = 3 })
+	one, two := newClient(), newClient()
+	w.know(t, one, two)
+	addr, _ := udpEcho(t)
+	s := w.session(t)
+	works := func(c client) bool {
+		conn := w.connect(t, s, c)
+		if _, err := conn.Write(append(c.vless(cmdUDP, at(addr)), vlessPacket([]byte("x"))...)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := io.ReadFull(conn, make([]byte, 5))
+		return err == nil
+	}
+	got := []bool{works(one), works(one), works(one), works(two), works(two)}
+	for i, want := range []bool{true, true, false, true, false} {
+		if got[i] != want {
+			t.Errorf("flow %d: %v", i, got[i])
+		}
+	}
+}
+
+// A flow that is quiet ends, one that only asked for names sooner.
+func TestQuietFlowsEnd(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Config.Limits.FlowIdle, o.Config.Limits.DNSIdle = time.Hour, 100*time.Millisecond })
+	c := newClient()
+	w.know(t, c)
+	h := w.egress.(*proxy)
+	g := guest{lease: &lease{}, device: mesh.ServedDevice{ID: mesh.DeviceID(c.Id)}}
+	f, err := h.listen(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	none := func([]byte, netip.AddrPort) error { return errors.New("nothing was sent") }
+	if err := f.Send(t.Context(), []byte("q"), at("127.0.0.1:53")); err != nil {
+		t.Fatal(err)
+	}
+	err = f.Receive(none)
+	for err == nil { // the port answered that it is closed
+		err = f.Receive(none)
+	}
+	if !tookTooLong(err) {
+		t.Errorf("got %v", err)
+	}
+	if err := f.Send(t.Context(), []byte("q"), at("127.0.0.1:9")); err != nil {
+		t.Fatal(err)
+	}
+	if f.idle() != time.Hour {
+		t.Errorf("idle after %v", f.idle())
+	}
+	conn := w.connect(t, w.session(t), c)
+	if _, err := conn.Write(c.vless(cmdUDP, at("127.0.0.1:53"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); err == nil || isTimeout(err) {
+		t.Errorf("a quiet flow's connection: %v", err)
+	}
+}
+
+// muxFrame is one frame of a client with its payload.
+func muxFrame(f clientproto.Frame, p []byte) []byte {
+	f.Data, f.Size = p != nil, len(p)
+	return append(clientproto.AppendFrame(nil, f), p...)
+}
+
+// One connection carries streams and flows, also where the protocol has no
+// command for it.
+func TestMultiplexing(t *testing.T) {
+	w := newWorld(t)
+	c := newClient()
+	w.know(t, c)
+	s := w.session(t)
+	echo := echoAt(t)
+	addr, second := udpEcho(t)
+	heads := map[string][]byte{
+		"VLESS":  c.vless(cmdMux, clientproto.Destination{}),
+		"Trojan": c.trojan(cmdTCP, clientproto.Destination{Name: muxName, Port: 9527}),
+	}
+	for name, head := range heads {
+		conn := w.connect(t, s, c)
+		br := bufio.NewReader(conn)
+		send := func(b []byte) {
+			t.Helper()
+			if _, err := conn.Write(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next := func(id uint16) string {
+			t.Helper()
+			f, err := clientproto.ReadFrame(br)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := make([]byte, f.Size)
+			if _, err := io.ReadFull(br, p); err != nil || f.Session != id {
+				t.Fatalf("%s: session %d, %v", name, f.Session, err)
+			}
+			if f.UDP {
+				return f.To.String() + " " + string(p)
+			}
+			return string(p)
+		}
+		send(append(head, muxFrame(clientproto.Frame{Session: 1, Kind: clientproto.FrameNew, To: at(echo)}, []byte("one"))...))
+		if name == "VLESS" {
+			var v [2]byte
+			if _, err := io.ReadFull(br, v[:]); err != nil || binary.BigEndian.Uint16(v[:]) != 0 {
+				t.Fatalf("reply %v, %v", v, err)
+			}
+		}
+		if got := next(1); got != "one" {
+			t.Errorf("%s: %q", name, got)
+		}
+		send(muxFrame(clientproto.Frame{Session: 2, Kind: clientproto.FrameNew, UDP: true, To: at(addr)}, []byte("+two")))
+		if got := next(2); got != second+" +two" {
+			t.Errorf("%s: %q", name, got)
+		}
+		send(muxFrame(clientproto.Frame{Session: 1, Kind: clientproto.FrameKeep}, []byte("three")))
+		if got := next(1); got != "three" {
+			t.Errorf("%s: %q", name, got)
+		}
+		send(muxFrame(clientproto.Frame{Session: 3, Kind: clientproto.FrameNew, To: at("10.0.0.1:80")}, []byte("denied")))
+		if f, err := clientproto.ReadFrame(br); err != nil || f.Kind != clientproto.FrameEnd || f.Session != 3 || !f.Failed {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+		_ = conn.Close()
+	}
+	h := w.egress.(*proxy)
+	eventually(t, "all ends with the connection", func() bool { return h.flows.count()+h.tunnels.count() == 0 })
+}
