@@ -91,6 +91,13 @@ var (
 	// it is done.
 	SecretsRekey = Method[None, RekeyProgress]{"SecretsRekey", owner}
 
+	SubStatusGet = Method[None, SubStatus]{"SubStatusGet", auditor}
+	SubExplain   = Method[SubExplainRequest, SubExplanation]{"SubExplain", auditor}
+	// The operator's own rules first, then those that are built in.
+	SubRuleList   = Method[Page, List[SubRule]]{"SubRuleList", auditor}
+	SubRuleAdd    = Method[SubRuleAddRequest, SubRule]{"SubRuleAdd", operator}
+	SubRuleRemove = Method[SubRuleRemoveRequest, SubRule]{"SubRuleRemove", operator}
+
 	ConfigGet = Method[None, mesh.Config]{"ConfigGet", auditor}
 	ConfigSet = Method[ConfigSetRequest, mesh.Config]{"ConfigSet", owner}
 
@@ -130,6 +137,7 @@ func Table() map[string]mesh.AdminRole {
 		EventList, AuditList,
 		AdminList, AdminGet, AdminSet, AdminRevoke,
 		MgmtList, MgmtAdd, MgmtSign, MgmtRemove, MgmtMoveLeader, SecretsRekey,
+		SubStatusGet, SubExplain, SubRuleList, SubRuleAdd, SubRuleRemove,
 		ConfigGet, ConfigSet,
 		BackupGet, BackupRun, BackupVerify, BackupSet, BackupRemoteAdd, BackupRemoteRemove, BackupRemoteSettle,
 		BackupRecipientAdd, BackupRecipientRemove, BackupRevert,

@@ -77,29 +77,29 @@ type SubExplainRequest struct {
 
 // SubExplanation is what would be served, and why. It has no secret.
 type SubExplanation struct {
-	Device      mesh.DeviceID `json:"device"`
-	DeviceName  string        `json:"deviceName"`
-	MemberName  string        `json:"memberName"`
-	Linked      time.Time     `json:"linked,omitzero"` // zero: it has no link
-	Standing    mesh.Standing `json:"standing"`
-	Format      string        `json:"format"`
-	Rule        string        `json:"rule"`
-	ContentType string        `json:"contentType"`
-	Size        int           `json:"size"`
-	// Cells are those that the device may use, its own first.
-	Cells []SubCell `json:"cells"`
-	Nodes []SubNode `json:"nodes"`
-	Left  []SubLeft `json:"left"`
+	Device     mesh.DeviceID `json:"device"`
+	DeviceName string        `json:"deviceName"`
+	MemberName string        `json:"memberName"`
+	Linked     time.Time     `json:"linked,omitzero"` // when its link was made; zero: it has none
+	Standing   mesh.Standing `json:"standing"`
+	Format     string        `json:"format"`
+	Rule       string        `json:"rule"`
+	Note       string        `json:"note,omitzero"`   // what was asked for and could not be had
+	Notice     string        `json:"notice,omitzero"` // that the client shows
+	// Fallback: a cell among Cells is not the device's own.
+	Fallback bool      `json:"fallback"`
+	Cells    []SubCell `json:"cells"`
+	Nodes    []SubNode `json:"nodes"`
+	Left     []SubLeft `json:"left"`
 }
 
-// SubCell is a cell that a device may use.
+// SubCell is a cell whose names a document has.
 type SubCell struct {
-	Cell   mesh.CellID    `json:"cell"`
-	Name   string         `json:"name"`
-	State  mesh.CellState `json:"state"`
-	Guest  bool           `json:"guest"`
-	Cores  []string       `json:"cores"` // by the route, in order
-	Reason string         `json:"reason"`
+	Name  string         `json:"name"`
+	State mesh.CellState `json:"state"`
+	Guest bool           `json:"guest"` // the device is not of this cell
+	// Cores are those its route names, in order; none: there is no route yet.
+	Cores []string `json:"cores"`
 }
 
 // SubNode is one way in that a document has.

@@ -41,3 +41,6 @@ func builtIn() []mesh.AgentRule {
 		{Match: "curl", From: "1", Format: string(FormatCurl)},
 	}
 }
+
+// BuiltIn are the rules that come after the operator's own.
+func BuiltIn() []mesh.AgentRule { return builtIn() }

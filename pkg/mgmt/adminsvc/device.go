@@ -63,7 +63,8 @@ func (s *Service) newDevice(req admin.DeviceAddRequest) (mesh.Device, error) {
 		Labels: []mesh.Label{{Label: mesh.NewLabel(), Since: now}}, HiddenLabel: mesh.NewLabel(),
 		Limits: req.Limits, Created: now,
 	}
-	return d, s.giveSecret(&d)
+	err := s.giveSecret(&d)
+	return d, err
 }
 
 func checkLimits(l mesh.Limits, now time.Time) error {

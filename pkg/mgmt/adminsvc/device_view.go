@@ -128,17 +128,11 @@ func (s *Service) showDevice(d mesh.Device, u usage, hops []mesh.Hop) admin.Devi
 		Core: d.Assigned.Core, CoreName: u.cores[d.Assigned.Core].Name,
 		ServerNames: d.Names(cell.Suffix, s.now()), Limits: d.Limits, Created: d.Created,
 		Linked: d.Subscription.Created, Reset: d.Reset.At,
-		Via: make([]string, len(hops)),
+		Via: u.named(hops),
 	}
 	for _, l := range d.Labels {
 		if s.now().Before(l.NotAfter) && l.NotAfter.After(v.Replaced) {
 			v.Replaced = l.NotAfter
-		}
-	}
-	for i, h := range hops {
-		v.Via[i] = h.ID
-		if c, ok := u.cores[mesh.CoreID(h.ID)]; ok {
-			v.Via[i] = c.Name
 		}
 	}
 	v.Waiting = s.waiting(d, u, hops)

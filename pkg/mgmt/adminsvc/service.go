@@ -15,6 +15,7 @@ import (
 	"github.com/meshctl/meshctl/pkg/ca"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store"
+	"github.com/meshctl/meshctl/pkg/subscription"
 )
 
 // Authority is what the handlers need of the CA.
@@ -57,6 +58,9 @@ type Service struct {
 	// NewCellCA makes the authority of a private cell: certificate and key as
 	// PEM. nil: ca.NewCellCA.
 	NewCellCA func(suffix mesh.ServerName, now time.Time) (string, mesh.Secret, error)
+	// Explain says what a device's client would be served by the subscription
+	// service of this server. nil: there is none.
+	Explain func(id mesh.DeviceID, userAgent, accept, format string) (subscription.Explanation, error)
 	// Servers keeps the management servers together.
 	Servers  Servers
 	Mesh     mesh.ID
@@ -137,6 +141,12 @@ func (s *Service) Bindings() []admin.Binding {
 		admin.MgmtRemove.Handle(s.mgmtRemove),
 		admin.MgmtMoveLeader.Handle(s.mgmtMoveLeader),
 		admin.SecretsRekey.Handle(s.secretsRekey),
+
+		admin.SubStatusGet.Handle(s.subStatusGet),
+		admin.SubExplain.Handle(s.subExplain),
+		admin.SubRuleList.Handle(s.subRuleList),
+		admin.SubRuleAdd.Handle(s.subRuleAdd),
+		admin.SubRuleRemove.Handle(s.subRuleRemove),
 
 		admin.ConfigGet.Handle(s.configGet),
 		admin.ConfigSet.Handle(s.configSet),

@@ -1,0 +1,109 @@
+package adminsvc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// defaultUpdateInterval is how often clients look where nothing else is said.
+const defaultUpdateInterval = mesh.Duration(12 * time.Hour)
+
+func (s *Service) subStatusGet(ctx context.Context, _ admin.None) (admin.SubStatus, error) {
+	cfg, err := s.configGet(ctx, admin.None{})
+	if err != nil {
+		return admin.SubStatus{}, err
+	}
+	out := admin.SubStatus{
+		Name: cfg.Subscription.Name, Interval: cmp.Or(cfg.Subscription.UpdateInterval, defaultUpdateInterval),
+		Rules: len(cfg.Subscription.Agents), Servers: []string{},
+	}
+	if base := cfg.SubscriptionBase(); base != "" {
+		out.URL = base + "/s/"
+	}
+	if out.Name != "" {
+		out.Certificate = cmp.Or(cfg.Subscription.Certificate, mesh.SubscriptionFiles)
+		if out.Servers, err = s.subServers(ctx, out.Name); err != nil {
+			return out, err
+		}
+	}
+	devices, _, err := s.Store.Devices.List(ctx)
+	for _, d := range devices {
+		switch {
+		case d.State == mesh.DeviceRevoked:
+		case d.Subscription.Hash != "":
+			out.Linked++
+		default:
+			out.Unlinked++
+		}
+	}
+	out.Warnings = subWarnings(cfg, out)
+	return out, err
+}
+
+// subServers are those to which entries bring clients of the service.
+func (s *Service) subServers(ctx context.Context, name mesh.ServerName) ([]string, error) {
+	out := []string{}
+	r, err := s.Store.Routes.Get(ctx, name)
+	if err != nil {
+		return out, ignoreAbsent(err)
+	}
+	servers, _, err := s.Store.Servers.List(ctx)
+	for _, h := range r.Value.Hops {
+		out = append(out, cmp.Or(servers[mesh.ServerID(h.ID)].Name, h.ID))
+	}
+	return out, err
+}
+
+func subWarnings(cfg mesh.Config, st admin.SubStatus) []string {
+	var out []string
+	if cfg.Subscription.Name == "" {
+		return []string{"the service is off: meshctl admin config set subscription.name=sub.example.net"}
+	}
+	if st.URL == "" {
+		out = append(out, "no address of an entry is configured, so nobody gets there: meshctl admin config set entryAddresses=HOST:PORT")
+	}
+	if len(st.Servers) == 0 {
+		out = append(out, "entries know no way to it yet; that takes some seconds after the name was set")
+	}
+	return out
+}
+
+// subExplain says what a client would get. Nothing is recorded: it holds no secret.
+func (s *Service) subExplain(ctx context.Context, req admin.SubExplainRequest) (admin.SubExplanation, error) {
+	d, err := s.Store.Devices.Lookup(ctx, req.Ref)
+	if err != nil {
+		return admin.SubExplanation{}, err
+	}
+	if s.Explain == nil {
+		return admin.SubExplanation{}, fmt.Errorf("admin: this server has no subscription service: %w", mesh.ErrUnavailable)
+	}
+	u, err := s.usage(ctx)
+	if err != nil {
+		return admin.SubExplanation{}, err
+	}
+	traffic, err := s.Store.Traffic(ctx)
+	if err != nil {
+		return admin.SubExplanation{}, err
+	}
+	e, err := s.Explain(d.ID, req.UserAgent, req.Accept, req.Format)
+	if errors.Is(err, mesh.ErrNotFound) {
+		return admin.SubExplanation{}, fmt.Errorf("admin: device %s is gone for good, and its link is answered like one that never was: %w", d.Name, mesh.ErrConflict)
+	}
+	if err != nil {
+		return admin.SubExplanation{}, err
+	}
+	m := u.members[d.Member]
+	out := admin.SubExplanation{
+		Device: d.ID, DeviceName: d.Name, MemberName: m.Name, Linked: d.Subscription.Created,
+		Standing: mesh.DeviceStanding(d, m, traffic.Devices[d.ID].Traffic, s.now()),
+		Format:   string(e.Format), Rule: e.Rule, Note: e.Note, Notice: e.Notice, Fallback: e.Fallback,
+	}
+	err = s.explainNodes(ctx, &out, u, e)
+	return out, err
+}
