@@ -27,11 +27,12 @@ const (
 	maxMeta = 512
 )
 
-// Frame is one frame of mux.cool; XUDP is its session of datagrams.
+// Frame is one frame of mux.cool; XUDP is its session of datagrams. Further bytes
+// in its head have no meaning here: padding, or the number by which Xray keeps a
+// port of its server over several connections.
 //
 //	length(2) session(2) kind(1) options(1)
 //	with FrameNew, and FrameKeep of a datagram: network(1) port first destination
-//	with FrameNew of datagrams, perhaps: flow(8)
 //	with the option of data: length(2) payload
 type Frame struct {
 	Session uint16
@@ -41,8 +42,6 @@ type Frame struct {
 	// To is where FrameNew connects, or where a datagram goes or, to the client,
 	// comes from. Without it a datagram belongs to the To of FrameNew.
 	To Destination
-	// Flow names a flow of datagrams that outlives its connection; zero: none.
-	Flow [8]byte
 	// Data says that Size bytes of payload follow, which may be none.
 	Data bool
 	Size int
@@ -87,7 +86,7 @@ func parseFrame(b []byte) (Frame, error) {
 		}
 		err := f.parseTo(b)
 		return f, err
-	case FrameKeep: // other bytes are padding
+	case FrameKeep:
 		if len(b) > 0 && b[0] == networkUDP {
 			err := f.parseTo(b)
 			return f, err
@@ -101,13 +100,8 @@ func parseFrame(b []byte) (Frame, error) {
 
 func (f *Frame) parseTo(b []byte) (err error) {
 	f.UDP = b[0] == networkUDP
-	if f.To, b, err = PortFirst.Parse(b[1:]); err != nil {
-		return err
-	}
-	if f.Kind == FrameNew && f.UDP && f.Data && len(b) >= len(f.Flow) {
-		copy(f.Flow[:], b)
-	}
-	return nil
+	f.To, _, err = PortFirst.Parse(b[1:])
+	return err
 }
 
 // AppendFrame writes f up to its payload.
@@ -120,9 +114,6 @@ func AppendFrame(b []byte, f Frame) []byte {
 		b = PortFirst.Append(append(b, networkTCP), f.To)
 	case f.UDP:
 		b = PortFirst.Append(append(b, networkUDP), f.To)
-	}
-	if f.Flow != [8]byte{} {
-		b = append(b, f.Flow[:]...)
 	}
 	binary.BigEndian.PutUint16(b[start:], uint16(len(b)-start-2))
 	if f.Data {

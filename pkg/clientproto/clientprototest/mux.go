@@ -45,14 +45,13 @@ func NewMux(c io.ReadWriteCloser) *Mux {
 // Close ends the connection.
 func (m *Mux) Close() error { return m.c.Close() }
 
-// Open begins a stream to a destination, or a flow of datagrams. flow may name
-// one that outlives the connection.
-func (m *Mux) Open(to clientproto.Destination, udp bool, flow [8]byte) *Session {
+// Open begins a stream to a destination, or a flow of datagrams.
+func (m *Mux) Open(to clientproto.Destination, udp bool) *Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last++
 	s := &Session{mux: m, id: m.last, in: make(chan Piece, 1024)}
-	s.new = clientproto.Frame{Session: s.id, Kind: clientproto.FrameNew, UDP: udp, To: to, Flow: flow}
+	s.new = clientproto.Frame{Session: s.id, Kind: clientproto.FrameNew, UDP: udp, To: to}
 	if m.err != nil {
 		s.Failed = true
 		close(s.in)

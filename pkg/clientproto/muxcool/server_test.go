@@ -37,10 +37,13 @@ func (o opener) TCP(ctx context.Context, to clientproto.Destination) (net.Conn, 
 
 func (o opener) UDP(context.Context) (Flow, error) {
 	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	return flow{c}, err
+	return flow{c, make([]byte, clientproto.MaxPacket)}, err
 }
 
-type flow struct{ *net.UDPConn }
+type flow struct {
+	*net.UDPConn
+	buf []byte
+}
 
 func (f flow) Send(_ context.Context, p []byte, to clientproto.Destination) error {
 	_, err := f.WriteToUDPAddrPort(p, netip.AddrPortFrom(to.Addr, to.Port))
@@ -51,12 +54,11 @@ func (f flow) Send(_ context.Context, p []byte, to clientproto.Destination) erro
 }
 
 func (f flow) Receive(take func([]byte, netip.AddrPort) error) error {
-	b := make([]byte, clientproto.MaxPacket)
-	n, from, err := f.ReadFromUDPAddrPort(b)
+	n, from, err := f.ReadFromUDPAddrPort(f.buf)
 	if err != nil {
 		return err
 	}
-	return take(b[:n], from)
+	return take(f.buf[:n], from)
 }
 
 // world is a client, connected to a server by real sockets.
@@ -178,7 +180,7 @@ func TestManyStreamsInOneConnection(t *testing.T) {
 	done := make(chan bool)
 	for i := range 32 {
 		go func() {
-			s := w.Open(to, false, [8]byte{})
+			s := w.Open(to, false)
 			data := bytes.Repeat([]byte{byte(i)}, size)
 			for part := range chunks(data, 1+i*2000) {
 				if _, err := s.Write(part); err != nil {
@@ -223,7 +225,7 @@ func TestTheClientEndsAStream(t *testing.T) {
 		got <- string(b)
 	})
 	w := newWorld(t, opener{}, 64)
-	s := w.Open(to, false, [8]byte{})
+	s := w.Open(to, false)
 	write(t, s, "all ")
 	write(t, s, "there is")
 	if err := s.End(false); err != nil {
@@ -239,13 +241,13 @@ func TestTheClientEndsAStream(t *testing.T) {
 
 func TestADestinationEndsAStream(t *testing.T) {
 	w := newWorld(t, opener{}, 64)
-	s := w.Open(origin(t, func(c *net.TCPConn) { _, _ = c.Read(make([]byte, 1)); _, _ = c.Write([]byte("bye")) }), false, [8]byte{})
+	s := w.Open(origin(t, func(c *net.TCPConn) { _, _ = c.Read(make([]byte, 1)); _, _ = c.Write([]byte("bye")) }), false)
 	write(t, s, "x")
 	if got := all(t, s); string(got) != "bye" || s.Failed {
 		t.Errorf("got %q, failed: %v", got, s.Failed)
 	}
 	write(t, s, "too late") // is ignored
-	s = w.Open(origin(t, echo), false, [8]byte{})
+	s = w.Open(origin(t, echo), false)
 	write(t, s, "still here")
 	if p, ok := piece1(t, s); string(p.Data) != "still here" || !ok {
 		t.Errorf("got %q", p.Data)
@@ -270,7 +272,7 @@ func TestWhatIsCutOffIsAReset(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t, opener{}, 64)
-			s := w.Open(to, false, [8]byte{})
+			s := w.Open(to, false)
 			write(t, s, "x")
 			if p, _ := piece1(t, s); string(p.Data) != "hello" {
 				t.Fatalf("got %q", p.Data)
@@ -293,7 +295,7 @@ func TestADestinationThatResets(t *testing.T) {
 	s := w.Open(origin(t, func(c *net.TCPConn) {
 		_, _ = c.Read(make([]byte, 1))
 		_ = c.SetLinger(0)
-	}), false, [8]byte{})
+	}), false)
 	write(t, s, "x")
 	if got := all(t, s); len(got) != 0 || !s.Failed {
 		t.Errorf("got %q, failed: %v", got, s.Failed)
@@ -305,7 +307,7 @@ func TestADestinationThatCannotBeReached(t *testing.T) {
 	ln := listen(t)
 	to := clientproto.To(ln.Addr().(*net.TCPAddr).AddrPort())
 	_ = ln.Close()
-	s := w.Open(to, false, [8]byte{})
+	s := w.Open(to, false)
 	write(t, s, "x")
 	if got := all(t, s); len(got) != 0 || !s.Failed {
 		t.Errorf("got %q, failed: %v", got, s.Failed)
@@ -317,12 +319,12 @@ func TestOneSessionTooManyIsRefused(t *testing.T) {
 	to := origin(t, echo)
 	var open []*clientprototest.Session
 	for range 2 {
-		s := w.Open(to, false, [8]byte{})
+		s := w.Open(to, false)
 		write(t, s, "x")
 		_, _ = piece1(t, s)
 		open = append(open, s)
 	}
-	s := w.Open(to, false, [8]byte{})
+	s := w.Open(to, false)
 	write(t, s, "x")
 	if got := all(t, s); len(got) != 0 || !s.Failed {
 		t.Errorf("got %q, failed: %v", got, s.Failed)
@@ -330,7 +332,7 @@ func TestOneSessionTooManyIsRefused(t *testing.T) {
 	if err := open[0].End(false); err != nil {
 		t.Fatal(err)
 	}
-	s = w.Open(to, false, [8]byte{})
+	s = w.Open(to, false)
 	write(t, s, "x")
 	if p, ok := piece1(t, s); string(p.Data) != "x" || !ok {
 		t.Errorf("got %q", p.Data)
@@ -349,10 +351,10 @@ func TestASlowDialHoldsUpNobody(t *testing.T) {
 	}}
 	w := newWorld(t, slow, 64)
 	to := origin(t, echo)
-	a := w.Open(to, false, [8]byte{})
+	a := w.Open(to, false)
 	write(t, a, "first")
 	<-began
-	b := w.Open(to, false, [8]byte{})
+	b := w.Open(to, false)
 	write(t, b, "second")
 	if p, _ := piece1(t, b); string(p.Data) != "second" {
 		t.Errorf("got %q", p.Data)
@@ -369,7 +371,7 @@ func TestADestinationThatTakesNothing(t *testing.T) {
 	w := newWorld(t, opener{}, 64)
 	hold := make(chan struct{})
 	defer close(hold)
-	s := w.Open(origin(t, func(*net.TCPConn) { <-hold }), false, [8]byte{})
+	s := w.Open(origin(t, func(*net.TCPConn) { <-hold }), false)
 	if err := w.conn.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}

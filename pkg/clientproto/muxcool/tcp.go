@@ -32,8 +32,7 @@ func (m *conn) serveTCP(ctx context.Context, s *session) {
 	defer context.AfterFunc(ctx, func() { _ = dst.SetDeadline(time.Unix(1, 0)) })() // fails only when dst is closed
 	var down sync.WaitGroup
 	down.Go(func() { m.finish(s, m.down(s, dst)) })
-	if m.up(ctx, s, dst) {
-		closeWrite(dst)
+	if m.up(ctx, s, dst) && closeWrite(dst) {
 		_ = dst.SetReadDeadline(time.Now().Add(linger)) // as above
 		down.Wait()
 	}
@@ -79,10 +78,10 @@ func (m *conn) down(s *session, dst net.Conn) (failed bool) {
 	}
 }
 
-func closeWrite(c net.Conn) {
-	if h, ok := c.(interface{ CloseWrite() error }); ok {
-		_ = h.CloseWrite() // then the destination has ended
-	}
+// closeWrite says whether c can tell its end and go on.
+func closeWrite(c net.Conn) bool {
+	h, ok := c.(interface{ CloseWrite() error })
+	return ok && h.CloseWrite() == nil
 }
 
 // reset ends c so that it cannot be taken for one that finished.

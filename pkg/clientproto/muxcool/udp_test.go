@@ -33,7 +33,7 @@ func udpOrigin(t *testing.T, name string) clientproto.Destination {
 func TestAFlowIsAFullCone(t *testing.T) {
 	w := newWorld(t, opener{}, 64)
 	a, b := udpOrigin(t, "a:"), udpOrigin(t, "b:")
-	s := w.Open(a, true, [8]byte{1})
+	s := w.Open(a, true)
 	write(t, s, "1")
 	if p, _ := piece1(t, s); string(p.Data) != "a:1" || p.From != a {
 		t.Errorf("got %q from %v", p.Data, p.From)
@@ -56,7 +56,7 @@ func TestAFlowIsAFullCone(t *testing.T) {
 // A datagram that clients do not take is dropped, and nothing else with it.
 func TestADatagramTooLargeForClientsIsDropped(t *testing.T) {
 	w := newWorld(t, opener{}, 64)
-	s := w.Open(udpOrigin(t, ""), true, [8]byte{})
+	s := w.Open(udpOrigin(t, ""), true)
 	for _, n := range []int{maxDatagram + 1, maxDatagram} {
 		if _, err := s.Write(bytes.Repeat([]byte("x"), n)); err != nil {
 			t.Fatal(err)

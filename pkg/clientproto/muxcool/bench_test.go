@@ -1,0 +1,96 @@
+package muxcool
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/meshctl/meshctl/pkg/clientproto"
+	"github.com/meshctl/meshctl/pkg/clientproto/clientprototest"
+)
+
+// Bytes to a destination and back again, over loopback without TLS: directly, in
+// one session, and in eight sessions of one connection.
+func BenchmarkStream(b *testing.B) {
+	const part = 8 << 10
+	b.Run("direct", func(b *testing.B) {
+		c, err := net.Dial("tcp", origin(b, echo).String())
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer c.Close()
+		b.SetBytes(part)
+		back := drain(c)
+		buf := make([]byte, part)
+		for b.Loop() {
+			if _, err := c.Write(buf); err != nil {
+				b.Fatal(err)
+			}
+		}
+		_ = c.(*net.TCPConn).CloseWrite()
+		<-back
+	})
+	for name, n := range map[string]int{"sessions=1": 1, "sessions=8": 8} {
+		b.Run(name, func(b *testing.B) {
+			w := newWorld(b, opener{}, 64)
+			to := origin(b, echo)
+			var open []*clientprototest.Session
+			for range n {
+				s := w.Open(to, false)
+				go func() {
+					for range s.Pieces() {
+					}
+				}()
+				open = append(open, s)
+			}
+			b.SetBytes(part)
+			b.ReportAllocs()
+			buf := make([]byte, part)
+			for i := 0; b.Loop(); i++ {
+				if _, err := open[i%n].Write(buf); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func drain(r io.Reader) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(io.Discard, r)
+	}()
+	return done
+}
+
+// A datagram of 1,200 bytes to a destination and back.
+func BenchmarkDatagram(b *testing.B) {
+	c, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	go func() {
+		buf := make([]byte, clientproto.MaxPacket)
+		for {
+			n, from, err := c.ReadFromUDPAddrPort(buf)
+			if err != nil {
+				return
+			}
+			_, _ = c.WriteToUDPAddrPort(buf[:n], from)
+		}
+	}()
+	ap := c.LocalAddr().(*net.UDPAddr).AddrPort()
+	w := newWorld(b, opener{}, 64)
+	s := w.Open(clientproto.To(netip.AddrPortFrom(ap.Addr(), ap.Port())), true)
+	b.ReportAllocs()
+	buf := make([]byte, 1200)
+	for b.Loop() {
+		if _, err := s.Write(buf); err != nil {
+			b.Fatal(err)
+		}
+		<-s.Pieces()
+	}
+}
