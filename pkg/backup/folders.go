@@ -77,8 +77,9 @@ var folders = map[string]members{
 		personal: "record.reason payload signature signer",
 	},
 	"rollouts": {
-		kind:   "rollout",
-		public: "group running.revision trial.revision parked.revision canary since tried",
+		kind: "rollout",
+		public: "group running.revision trial.revision parked.revision canary since tried " +
+			"running.offers trial.offers parked.offers",
 		personal: "reason " +
 			"running.suffixes running.staleIfError running.cell running.cellSuffix running.cellCertificate running.meshAddresses " +
 			"trial.suffixes trial.staleIfError trial.cell trial.cellSuffix trial.cellCertificate trial.meshAddresses " +

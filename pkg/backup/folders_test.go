@@ -18,7 +18,9 @@ func TestEveryMemberHasAPlace(t *testing.T) {
 		"backup":  "signKey verifyIdentity",
 		"cells":   "caKey paths",
 		"devices": "secret verifiers subscription.hash",
-		"tokens":  "hash",
+		"rollouts": "running.webSocketPaths running.grpcServices trial.webSocketPaths trial.grpcServices " +
+			"parked.webSocketPaths parked.grpcServices",
+		"tokens": "hash",
 	}
 	for folder, v := range map[string]any{
 		"admins": mesh.Administrator{}, "backup": mesh.BackupSettings{}, "cells": mesh.Cell{}, "certs": mesh.CertRecord{}, "config": mesh.Config{},

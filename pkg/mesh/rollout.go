@@ -25,6 +25,35 @@ type NodeConfig struct {
 	CellSuffix      ServerName      `json:"cellSuffix,omitzero"`      // cores
 	CellCertificate CellCertificate `json:"cellCertificate,omitzero"` // cores
 	MeshAddresses   []string        `json:"meshAddresses,omitzero"`   // cores
+	// Offers are the ways in that cores answer, at the paths and services below.
+	Offers         []Offer  `json:"offers,omitzero"`
+	WebSocketPaths []string `json:"webSocketPaths,omitzero"`
+	GRPCServices   []string `json:"grpcServices,omitzero"`
+}
+
+// CellConfig is what the cores of a cell are to run at now. own are the addresses
+// of the mesh itself.
+func CellConfig(c Cell, own []string, now time.Time) NodeConfig {
+	n := NodeConfig{
+		Cell: c.ID, CellSuffix: c.Suffix, CellCertificate: c.Certificate, MeshAddresses: own,
+		Offers: c.Offered(),
+	}
+	for _, p := range c.PathsAt(now) {
+		n.WebSocketPaths = append(n.WebSocketPaths, p.WebSocket)
+		n.GRPCServices = append(n.GRPCServices, p.GRPC)
+	}
+	return n
+}
+
+// Answers are the newest of the cell's paths that cores who run n answer: while a
+// rotation is being rolled out, or is parked, not the newest of all.
+func (n NodeConfig) Answers(c Cell, now time.Time) (Paths, bool) {
+	for _, p := range slices.Backward(c.PathsAt(now)) {
+		if slices.Contains(n.WebSocketPaths, p.WebSocket) && slices.Contains(n.GRPCServices, p.GRPC) {
+			return p, true
+		}
+	}
+	return Paths{}, false
 }
 
 // Says says whether two configurations say the same, whatever their revisions.

@@ -93,3 +93,24 @@ func TestRollout(t *testing.T) {
 		})
 	}
 }
+
+func TestPathsThatCoresAnswer(t *testing.T) {
+	now := time.Now()
+	var c Cell
+	c.RotatePaths(now, time.Hour)
+	running := CellConfig(c, nil, now)
+	first := c.Paths[0].WebSocket
+	c.RotatePaths(now, time.Hour)
+	if p, ok := running.Answers(c, now); !ok || p.WebSocket != first {
+		t.Errorf("got %+v, want the paths of before the rotation that cores do not run yet", p)
+	}
+	if p, ok := CellConfig(c, nil, now).Answers(c, now); !ok || p != c.Paths[1] {
+		t.Errorf("got %+v, want the newest", p)
+	}
+	if p, ok := running.Answers(c, now.Add(time.Hour)); ok {
+		t.Errorf("got %+v, which have ended", p)
+	}
+	if p, ok := (NodeConfig{}).Answers(c, now); ok {
+		t.Errorf("got %+v of cores that answer none", p)
+	}
+}

@@ -89,6 +89,56 @@ func TestCoreConfiguration(t *testing.T) {
 	}
 }
 
+// Cores of a cell are told the ways in, and of its paths those that are valid; one
+// that ends does so by itself.
+func TestWaysInReachCores(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, quick())
+	f := n.addCore("c")
+	l := f.greet()
+	next := func() *controlpb.Config {
+		c := until(l, (*controlpb.MgmtMessage).GetConfig)
+		l.ack(controlpb.Ack_KIND_CONFIG, c.GetRevision(), "")
+		return c
+	}
+	if c := next(); !slices.Contains(c.GetOffers(), "vless-ws") || slices.Contains(c.GetOffers(), "socks-tcp") || len(c.GetWebsocketPaths()) != 0 {
+		t.Errorf("configuration %v, want what a cell offers that names nothing", c)
+	}
+	eventually(t, "the first one runs", func() bool { return n.status(f).ConfigRev > 0 })
+	var cell mesh.Cell
+	rotate := func(overlap time.Duration) {
+		n.change(func(tx *store.Tx) error {
+			return store.Update(tx, n.store.Cells, n.cell.ID, func(c *mesh.Cell) error {
+				c.Offers = []mesh.Offer{{Protocol: mesh.ProtocolSOCKS, Transport: mesh.TransportTCP}}
+				c.RotatePaths(time.Now(), overlap)
+				cell = *c
+				return nil
+			})
+		})
+	}
+	rotate(0)
+	if c := next(); !slices.Equal(c.GetOffers(), []string{"socks-tcp"}) || !slices.Equal(c.GetWebsocketPaths(), []string{cell.Paths[0].WebSocket}) {
+		t.Errorf("configuration %v", c)
+	}
+	rotate(time.Second)
+	for c := next(); len(c.GetWebsocketPaths()) != 2; c = next() {
+	}
+	last := cell.Paths[1]
+	if c := next(); !slices.Equal(c.GetWebsocketPaths(), []string{last.WebSocket}) || !slices.Equal(c.GetGrpcServices(), []string{last.GRPC}) {
+		t.Errorf("configuration %v, want the paths that are left", c)
+	}
+}
+
+func TestEntriesAskForTheSubscriptionService(t *testing.T) {
+	cells := map[mesh.CellID]mesh.Cell{
+		"a": {Suffix: "a.example.net", State: mesh.CellCompromised}, "b": {Suffix: "b.example.net", State: mesh.CellRetired},
+	}
+	c := mesh.Config{Subscription: mesh.SubscriptionSettings{Name: "sub.example.org"}}
+	if got := wantedConfigs(cells, c, nil, time.Now())[mesh.EntriesGroup].Suffixes; !slices.Equal(got, []mesh.ServerName{"a.example.net", "sub.example.org"}) {
+		t.Errorf("suffixes %v", got)
+	}
+}
+
 // A node that stays connected learns where the servers are now, once.
 func TestAddressesOfServersThatChange(t *testing.T) {
 	t.Parallel()

@@ -49,6 +49,11 @@ func configMessages(c mesh.NodeConfig) [2]*controlpb.Config {
 			CellCertificate:   string(c.CellCertificate),
 			Drain:             drain,
 			MeshAddresses:     c.MeshAddresses,
+			WebsocketPaths:    c.WebSocketPaths,
+			GrpcServices:      c.GRPCServices,
+		}
+		for _, o := range c.Offers {
+			out[i].Offers = append(out[i].Offers, o.String())
 		}
 		for _, s := range c.Suffixes {
 			out[i].Suffixes = append(out[i].Suffixes, string(s))
@@ -70,19 +75,35 @@ func wireRevision(rev int64, drain bool) int64 {
 // groupRevision is the revision of the group's configuration in that of a node.
 func groupRevision(wire int64) int64 { return wire / 2 }
 
-// wantedConfigs is what each group should run.
-func wantedConfigs(cells map[mesh.CellID]mesh.Cell, config mesh.Config, own []string) map[string]mesh.NodeConfig {
+// wantedConfigs is what each group should run at now.
+func wantedConfigs(cells map[mesh.CellID]mesh.Cell, config mesh.Config, own []string, now time.Time) map[string]mesh.NodeConfig {
 	entries := mesh.NodeConfig{StaleIfError: config.StaleIfError}
 	out := map[string]mesh.NodeConfig{}
 	for id, c := range cells {
-		out[string(id)] = mesh.NodeConfig{Cell: id, CellSuffix: c.Suffix, CellCertificate: c.Certificate, MeshAddresses: own}
+		out[string(id)] = mesh.CellConfig(c, own, now)
 		if c.State != mesh.CellRetired {
 			entries.Suffixes = append(entries.Suffixes, c.Suffix)
 		}
 	}
+	if n := config.Subscription.Name; n != "" {
+		entries.Suffixes = append(entries.Suffixes, n)
+	}
 	slices.Sort(entries.Suffixes)
 	out[mesh.EntriesGroup] = entries
 	return out
+}
+
+// nextPathEnd is when the next path of a cell ends after now; zero: none does.
+func nextPathEnd(cells map[mesh.CellID]mesh.Cell, now time.Time) time.Time {
+	var next time.Time
+	for _, c := range cells {
+		for _, p := range c.Paths {
+			if p.NotAfter.After(now) {
+				next = sooner(next, p.NotAfter)
+			}
+		}
+	}
+	return next
 }
 
 // groupsOf are the nodes of each group. What a node runs is of use while it is

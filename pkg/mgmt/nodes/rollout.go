@@ -14,15 +14,15 @@ import (
 )
 
 // rollouts is one pass that brings each group's roll-out on. It wants to run
-// again when a canary has had its time.
+// again when a canary has had its time, or a path ends.
 func (l *leader) rollouts(ctx context.Context, _ bool) (time.Time, error) {
-	v := l.s.view
-	wants := wantedConfigs(v.cells.All(), l.s.config(), l.s.own.Load().forEgress())
+	v, now := l.s.view, time.Now()
+	wants := wantedConfigs(v.cells.All(), l.s.config(), l.s.own.Load().forEgress(), now)
 	groups := groupsOf(v.cores.All(), v.entries.All(), v.status.All())
 	have := v.rollouts.All()
 	// Above all that nodes may have from a version without roll-outs.
 	rev := int64(max(v.cells.Rev(), v.cores.Rev(), v.entries.Rev(), v.config.Rev(), v.rollouts.Rev()))
-	var again time.Time
+	again := nextPathEnd(v.cells.All(), now)
 	var errs []error
 	for _, group := range slices.Sorted(maps.Keys(wants)) {
 		next := func(r mesh.Rollout) mesh.Rollout {
