@@ -391,3 +391,35 @@ func TestADestinationThatTakesNothing(t *testing.T) {
 		t.Error("Serve did not return")
 	}
 }
+
+// A client that reads nothing does not keep its connection from ending.
+func TestAClientThatReadsNothing(t *testing.T) {
+	client, server := pair(t)
+	defer client.Close()
+	full := make(chan struct{})
+	to := origin(t, func(c *net.TCPConn) {
+		part := make([]byte, 64<<10)
+		for {
+			_ = c.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
+			if _, err := c.Write(part); err != nil {
+				close(full)
+				return
+			}
+		}
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, bufio.NewReader(server), server, opener{}, 4) }()
+	frame := clientproto.AppendFrame(nil, clientproto.Frame{Session: 1, Kind: clientproto.FrameNew, To: to})
+	if _, err := client.Write(frame); err != nil {
+		t.Fatal(err)
+	}
+	<-full
+	cancel()
+	select {
+	case <-served:
+	case <-time.After(patience):
+		t.Error("Serve did not return")
+	}
+}
