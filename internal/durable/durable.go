@@ -27,6 +27,15 @@ func Write(path string, data []byte) error {
 	return nil
 }
 
+// Remove removes the file and the version before it; that there is none is no
+// error.
+func Remove(path string) error {
+	if err := errors.Join(ignoreAbsent(os.Remove(path)), ignoreAbsent(os.Remove(path+previous))); err != nil {
+		return fmt.Errorf("durable: remove %s: %w", path, err)
+	}
+	return nil
+}
+
 // Litter returns the files that a Write of path has left when its process was
 // killed; for those who must know that no copy is there.
 func Litter(path string) ([]string, error) {

@@ -17,6 +17,12 @@ type members struct {
 }
 
 var folders = map[string]members{
+	"acme": {
+		kind:   "acme",
+		public: "agreed allowMissingCaa dns.kind",
+		personal: "directory roots contact external " +
+			"dns.server dns.zone dns.keyName dns.algorithm dns.resolvers",
+	},
 	"admins": {
 		kind:     "admin",
 		public:   "id role suspended revoked banned created",
@@ -31,6 +37,11 @@ var folders = map[string]members{
 	"ca": {
 		kind:   "ca",
 		public: "created",
+	},
+	"cellcerts": {
+		kind:     "cell certificate",
+		public:   "core cell order.asked order.by order.issued order.notAfter order.failures order.failed order.next",
+		personal: "suffix order.request order.chain order.reason",
 	},
 	"cells": {
 		kind:     "cell",
@@ -89,6 +100,11 @@ var folders = map[string]members{
 		kind:     "server",
 		public:   "id member state joined",
 		personal: "name addresses peer gossip",
+	},
+	"subcert": {
+		kind:     "subscription certificate",
+		public:   "order.asked order.by order.issued order.notAfter order.failures order.failed order.next",
+		personal: "name order.request order.chain order.reason",
 	},
 	"tokens": {
 		kind:     "token",

@@ -15,9 +15,11 @@ import (
 // says who may see it. This makes somebody say so, here or in folders.go.
 func TestEveryMemberHasAPlace(t *testing.T) {
 	secret := map[string]string{
+		"acme":    "externalKey accountKey dns.credential",
 		"backup":  "signKey verifyIdentity",
 		"cells":   "caKey paths",
 		"devices": "secret verifiers subscription.hash",
+		"subcert": "pending key",
 		"rollouts": "running.webSocketPaths running.grpcServices trial.webSocketPaths trial.grpcServices " +
 			"parked.webSocketPaths parked.grpcServices",
 		"tokens": "hash",
@@ -26,6 +28,7 @@ func TestEveryMemberHasAPlace(t *testing.T) {
 		"admins": mesh.Administrator{}, "backup": mesh.BackupSettings{}, "cells": mesh.Cell{}, "certs": mesh.CertRecord{}, "config": mesh.Config{},
 		"cores": mesh.Core{}, "devices": mesh.Device{}, "entries": mesh.Entry{}, "members": mesh.Member{}, "revocations": mesh.SignedRevocation{},
 		"rollouts": mesh.Rollout{}, "servers": mesh.Server{}, "tokens": mesh.Token{}, "totals": mesh.TrafficTotals{},
+		"acme": mesh.ACMESettings{}, "cellcerts": mesh.CellCert{}, "subcert": mesh.SubscriptionCert{},
 	} {
 		named := append(strings.Fields(secret[folder]), backup.Named(folder)...)
 		have := membersOf(reflect.TypeOf(v), "", named)

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -20,12 +21,15 @@ import (
 const (
 	cellAnswer = time.Minute      // for management to answer a request
 	cellRetry  = 5 * time.Minute  // after a refusal, at most
+	cellMade   = time.Hour        // until it asks again for what is being made
 	cellIdle   = 12 * time.Hour   // between two looks at a good certificate
 	cellSkew   = 10 * time.Minute // a certificate that begins this late is taken
 )
 
-// cell is the certificate that clients of the core's cell see: its key is made
-// here, management signs it with the CA of that cell.
+// cell is the certificate that clients of the core's cell see. Its key is made
+// here. Management signs it with the CA of that cell at once, or has a public
+// authority do it, which may take days: one key is asked for until it has its
+// certificate, over restarts too.
 type cell struct {
 	path string // of its file; "" keeps it in memory
 	log  *slog.Logger
@@ -35,7 +39,7 @@ type cell struct {
 	id      string // of the cell, as management calls it
 	held    *tls.Certificate
 	suffix  mesh.ServerName // of held
-	pending crypto.Signer   // its request is under way
+	pending pendingKey      // has no certificate yet
 	after   time.Time       // do not ask before
 	changed chan struct{}   // has room for one: look again
 }
@@ -49,6 +53,9 @@ func openCell(path string, log *slog.Logger) *cell {
 	case !errors.Is(err, mesh.ErrNotFound):
 		log.Error("cell certificate lost, asking for another", "err", err)
 	}
+	if c.pending, err = loadPending(path); err != nil && !errors.Is(err, mesh.ErrNotFound) {
+		log.Warn("key of a certificate that is being made lost", "err", err)
+	}
 	return c
 }
 
@@ -56,7 +63,7 @@ func openCell(path string, log *slog.Logger) *cell {
 func (c *cell) want(suffix mesh.ServerName, id string) {
 	c.mu.Lock()
 	if c.wanted != suffix || c.id != id {
-		c.wanted, c.id, c.pending, c.after = suffix, id, nil, time.Time{}
+		c.wanted, c.id, c.after = suffix, id, time.Time{}
 	}
 	c.mu.Unlock()
 	c.wake()
@@ -89,11 +96,11 @@ func (c *cell) describe() (suffix mesh.ServerName, notAfter time.Time) {
 	return c.suffix, c.held.Leaf.NotAfter
 }
 
-// restart forgets a request whose stream has ended.
+// restart has a request made again whose stream has ended.
 func (c *cell) restart() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pending, c.after = nil, time.Time{}
+	c.after = time.Time{}
 }
 
 // due returns a request when one is to be sent at now, and otherwise nil and
@@ -109,11 +116,18 @@ func (c *cell) due(now time.Time) (*controlpb.CellRequest, time.Duration, error)
 	case now.Before(c.after):
 		return nil, c.after.Sub(now), nil
 	}
-	key, csr, err := cellRequest(c.wanted)
+	if !c.pending.serves(c.wanted) {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			return nil, 0, fmt.Errorf("core: cell certificate: make key: %w", err)
+		}
+		c.pending = pendingKey{key, c.wanted}
+	}
+	csr, err := c.pending.request()
 	if err != nil {
 		return nil, 0, err
 	}
-	c.pending, c.after = key, now.Add(cellAnswer)
+	c.after = now.Add(cellAnswer)
 	return &controlpb.CellRequest{Csr: csr, CellId: c.id}, cellAnswer, nil
 }
 
@@ -133,42 +147,39 @@ func (c *cell) retry(now time.Time) time.Duration {
 	return min(cellRetry, max(c.held.Leaf.NotAfter.Sub(now)/4, time.Second))
 }
 
-// cellRequest makes a key and the request for a wildcard below suffix.
-func cellRequest(suffix mesh.ServerName) (crypto.Signer, []byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, fmt.Errorf("core: cell certificate: make key: %w", err)
-	}
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{wildcard(suffix)}}, key)
-	if err != nil {
-		return nil, nil, fmt.Errorf("core: cell certificate: make request: %w", err)
-	}
-	return key, csr, nil
-}
-
-func wildcard(suffix mesh.ServerName) string { return "*." + string(suffix) }
-
-// answer takes management's reply: the certificate is stored, then shown.
-func (c *cell) answer(m *controlpb.CellCertificate, now time.Time) error {
+// answer takes management's reply. It returns true when there is a certificate,
+// which is stored, then shown.
+func (c *cell) answer(m *controlpb.CellCertificate, now time.Time) (taken bool, err error) {
 	defer c.wake()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := c.pending
-	c.pending = nil
 	switch {
-	case key == nil:
-		return fmt.Errorf("core: cell certificate: nobody asked for one: %w", mesh.ErrConflict)
+	case !c.pending.serves(c.wanted) && c.holds(m.GetChain()):
+		return false, nil // said twice
+	case !c.pending.serves(c.wanted):
+		return false, fmt.Errorf("core: cell certificate: nobody asked for one: %w", mesh.ErrConflict)
+	case m.GetPending():
+		c.after = now.Add(cellMade)
+		return false, savePending(c.path, c.pending)
 	case m.GetError() != "":
 		c.after = now.Add(c.retry(now))
-		return fmt.Errorf("core: cell certificate: refused: %s: %w", mesh.Quotable(m.GetError()), mesh.ErrDenied)
+		return false, fmt.Errorf("core: cell certificate: refused: %s: %w", mesh.Quotable(m.GetError()), mesh.ErrDenied)
 	}
-	cert, err := checkCell(m.GetChain(), key, c.wanted, now)
+	cert, err := checkCell(m.GetChain(), c.pending.key, c.wanted, now)
 	if err != nil {
 		c.after = now.Add(c.retry(now))
-		return err
+		return false, err
 	}
-	c.held, c.suffix, c.after = cert, c.wanted, time.Time{}
-	return saveCell(c.path, cert, c.wanted)
+	c.held, c.suffix, c.pending, c.after = cert, c.wanted, pendingKey{}, time.Time{}
+	if err := saveCell(c.path, cert, c.wanted); err != nil {
+		return true, err // the key stays in its file
+	}
+	return true, dropPending(c.path)
+}
+
+// holds says whether chain is the certificate held.
+func (c *cell) holds(chain [][]byte) bool {
+	return c.held != nil && len(chain) > 0 && bytes.Equal(chain[0], c.held.Certificate[0])
 }
 
 // checkCell verifies that chain (DER, leaf first, CA last) serves names below

@@ -59,27 +59,34 @@ func loadCell(path string) (cert *tls.Certificate, suffix mesh.ServerName, err e
 }
 
 func parseCell(b []byte) (*tls.Certificate, mesh.ServerName, error) {
-	first, rest := pem.Decode(b)
-	if first == nil || first.Type != pemKey {
-		return nil, "", fmt.Errorf("core: cell certificate: no key: %w", mesh.ErrInvalid)
-	}
-	suffix, err := mesh.ParseServerName(first.Headers[pemSuffix])
+	key, suffix, rest, err := parseCellKey(b)
 	if err != nil {
 		return nil, "", err
-	}
-	k, err := x509.ParsePKCS8PrivateKey(first.Bytes)
-	if err != nil {
-		return nil, "", fmt.Errorf("core: cell certificate: %w: %w", mesh.ErrInvalid, err)
-	}
-	key, ok := k.(*ecdsa.PrivateKey)
-	if !ok {
-		return nil, "", fmt.Errorf("core: cell certificate: a %T: %w", k, mesh.ErrInvalid)
 	}
 	var chain [][]byte
 	for block, rest := pem.Decode(rest); block != nil; block, rest = pem.Decode(rest) {
 		chain = append(chain, block.Bytes)
 	}
 	return verifyStored(chain, key, suffix)
+}
+
+func parseCellKey(b []byte) (key *ecdsa.PrivateKey, suffix mesh.ServerName, rest []byte, err error) {
+	first, rest := pem.Decode(b)
+	if first == nil || first.Type != pemKey {
+		return nil, "", nil, fmt.Errorf("core: cell certificate: no key: %w", mesh.ErrInvalid)
+	}
+	if suffix, err = mesh.ParseServerName(first.Headers[pemSuffix]); err != nil {
+		return nil, "", nil, err
+	}
+	k, err := x509.ParsePKCS8PrivateKey(first.Bytes)
+	if err != nil {
+		return nil, "", nil, fmt.Errorf("core: cell certificate: %w: %w", mesh.ErrInvalid, err)
+	}
+	key, ok := k.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, "", nil, fmt.Errorf("core: cell certificate: a %T: %w", k, mesh.ErrInvalid)
+	}
+	return key, suffix, rest, nil
 }
 
 // verifyStored takes an expired certificate too: it is not shown, and asks for

@@ -42,8 +42,12 @@ func TestCellCertificateFromRequestToRenewal(t *testing.T) {
 	if request(t, c, now.Add(time.Second)) != nil {
 		t.Error("asked twice")
 	}
-	if err := c.answer(&controlpb.CellCertificate{Chain: ca.sign(t, req.GetCsr(), 3*time.Hour)}, now); err != nil {
-		t.Fatal(err)
+	good := &controlpb.CellCertificate{Chain: ca.sign(t, req.GetCsr(), 3*time.Hour)}
+	if taken, err := c.answer(good, now); err != nil || !taken {
+		t.Fatalf("taken %v, %v", taken, err)
+	}
+	if taken, err := c.answer(good, now); err != nil || taken {
+		t.Errorf("said twice: taken %v, %v", taken, err)
 	}
 	if c.certificate(now) == nil || request(t, c, now.Add(time.Hour)) != nil {
 		t.Error("a good certificate is not used, or renewed at once")
@@ -80,10 +84,9 @@ func TestCellAnswersThatDoNotFit(t *testing.T) {
 		{"nothing", func([]byte) *controlpb.CellCertificate { return &controlpb.CellCertificate{} }, mesh.ErrInvalid},
 		{"rubbish", func([]byte) *controlpb.CellCertificate { return &controlpb.CellCertificate{Chain: [][]byte{{1}, {2}}} }, mesh.ErrInvalid},
 		{"another key", func([]byte) *controlpb.CellCertificate {
-			_, csr, err := cellRequest(suffix)
-			if err != nil {
-				t.Fatal(err)
-			}
+			other := openCell("", quiet())
+			other.want(suffix, "cell-1")
+			csr := request(t, other, time.Now()).GetCsr()
 			return &controlpb.CellCertificate{Chain: ca.sign(t, csr, time.Hour)}
 		}, mesh.ErrInvalid},
 		{"another suffix", func(csr []byte) *controlpb.CellCertificate {
@@ -100,7 +103,7 @@ func TestCellAnswersThatDoNotFit(t *testing.T) {
 		c := openCell("", quiet())
 		c.want(suffix, "cell-1")
 		now := time.Now()
-		err := c.answer(tt.answer(request(t, c, now).GetCsr()), now)
+		_, err := c.answer(tt.answer(request(t, c, now).GetCsr()), now)
 		if !errors.Is(err, tt.want) || c.certificate(now) != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
@@ -109,7 +112,7 @@ func TestCellAnswersThatDoNotFit(t *testing.T) {
 		}
 	}
 	c := openCell("", quiet())
-	if err := c.answer(&controlpb.CellCertificate{}, time.Now()); !errors.Is(err, mesh.ErrConflict) {
+	if _, err := c.answer(&controlpb.CellCertificate{}, time.Now()); !errors.Is(err, mesh.ErrConflict) {
 		t.Errorf("an answer nobody asked for: %v", err)
 	}
 }

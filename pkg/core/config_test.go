@@ -61,10 +61,10 @@ func TestManagementsConfigurationIsChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, bad := range map[string]*controlpb.Config{
-		"no suffix":            {},
-		"an address as suffix": {CellSuffix: "127.0.0.1"},
-		"a hostile suffix":     {CellSuffix: "../../etc"},
-		"a public certificate": {CellSuffix: "b.example.net", CellCertificate: "public"},
+		"no suffix":                       {},
+		"an address as suffix":            {CellSuffix: "127.0.0.1"},
+		"a hostile suffix":                {CellSuffix: "../../etc"},
+		"a certificate of a kind unknown": {CellSuffix: "b.example.net", CellCertificate: "later"},
 	} {
 		if err := s.ApplyConfig(t.Context(), bad); !errors.Is(err, mesh.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)

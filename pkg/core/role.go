@@ -62,8 +62,8 @@ func (s *Server) ApplyConfig(_ context.Context, c *controlpb.Config) error {
 	want := suffix
 	if s.cfg.Egress.Kind != EgressProxy {
 		want = "" // the client's TLS does not end here
-	} else if k := mesh.CellCertificate(c.GetCellCertificate()); k != mesh.CertificatePrivate && k != "" {
-		return fmt.Errorf("core: configuration: cell certificate %q: this version has only %s: %w", mesh.Quotable(string(k)), mesh.CertificatePrivate, mesh.ErrInvalid)
+	} else if err := checkCellKind(c.GetCellCertificate()); err != nil {
+		return err
 	}
 	offered, err := parseWays(c)
 	if err != nil {
@@ -143,16 +143,6 @@ func (s *Server) takeDevices(m *controlpb.Devices, send control.Send) error {
 	return send(control.AckMessage(controlpb.Ack_KIND_DEVICES, m.GetRevision(), nil))
 }
 
-func (s *Server) takeCell(m *controlpb.CellCertificate) {
-	if err := s.cell.answer(m, time.Now()); err != nil {
-		s.Log.Error("cell certificate not taken", "err", err)
-		return
-	}
-	suffix, notAfter := s.cell.describe()
-	s.Log.Info("cell certificate taken", "suffix", suffix, "ends", notAfter)
-	s.tell()
-}
-
 // Report implements control.RoleHandler.
 func (s *Server) Report() *controlpb.Report {
 	_, streams := s.devices.count()
@@ -162,32 +152,6 @@ func (s *Server) Report() *controlpb.Report {
 
 // Unsent implements control.Restorer.
 func (s *Server) Unsent(r *controlpb.Report) { s.devices.unsent(r.GetUsage(), r.GetMetered()) }
-
-// Attend implements control.Attendant: it asks for the cell's certificate when
-// there is none, when the suffix changes, and from two thirds of its life on.
-func (s *Server) Attend(ctx context.Context, send control.Send) error {
-	for {
-		req, wait, err := s.cell.due(time.Now())
-		if err != nil {
-			return err
-		}
-		if req != nil {
-			if err := send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_CellRequest{CellRequest: req}}); err != nil {
-				return err
-			}
-		}
-		again := time.NewTimer(wait)
-		select {
-		case <-again.C:
-		case <-s.cell.changed:
-		case <-ctx.Done():
-		}
-		again.Stop()
-		if ctx.Err() != nil {
-			return nil
-		}
-	}
-}
 
 func (s *Server) state() string {
 	c := s.applied.Load()

@@ -27,11 +27,12 @@ type Config struct {
 	SocketPath    string   `key:"socket" help:"unix socket for administration on this machine (default: DIR/mgmt.sock)"`
 	MetricsListen string   `key:"metrics-listen" help:"health and metrics, on a private address; empty: none"`
 
-	Etcd     Etcd     `key:"etcd"`
-	Founding Founding `key:"founding"`
-	Ping     Ping     `key:"ping"`
-	Aux      Aux      `key:"aux"`
-	Rates    Rates    `key:"rates"`
+	Etcd         Etcd         `key:"etcd"`
+	Founding     Founding     `key:"founding"`
+	Ping         Ping         `key:"ping"`
+	Aux          Aux          `key:"aux"`
+	Subscription Subscription `key:"subscription"`
+	Rates        Rates        `key:"rates"`
 }
 
 // Etcd is how the etcd member in this process runs.
@@ -54,6 +55,12 @@ type Ping struct {
 // Aux is how the child process runs.
 type Aux struct {
 	Memory int64 `key:"memory" help:"bytes of memory that the child process of this server may take"`
+}
+
+// Subscription is this server's part of the subscription service.
+type Subscription struct {
+	CertFile string `key:"cert-file" help:"certificate chain that the subscription service shows, PEM, leaf first; read again when it changes (not needed when the certificate is ordered by ACME)"`
+	KeyFile  string `key:"key-file" help:"key of subscription.cert-file, PEM"`
 }
 
 // Founding is what a new mesh is founded with. It is read at founding only;

@@ -19,6 +19,7 @@ import (
 	"github.com/meshctl/meshctl/pkg/identity"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/mgmt/backups"
+	"github.com/meshctl/meshctl/pkg/mgmt/certs"
 	"github.com/meshctl/meshctl/pkg/mgmt/nodes"
 	"github.com/meshctl/meshctl/pkg/store"
 )
@@ -51,6 +52,7 @@ type runtime struct {
 	access    access
 	foreman   chores.Foreman // of the child process
 	backups   *backups.Service
+	certs     *certs.Service // that clients see
 	// superseded gets the root's word for a later epoch than the state's.
 	superseded chan mesh.SignedEpoch
 }
@@ -98,6 +100,7 @@ func (r *runtime) units(ready func()) []supervise.Unit {
 		{Name: "store", Run: r.runStore},
 		{Name: "servers", Run: r.runCluster},
 		{Name: "ca", Run: r.runCA},
+		{Name: "certs", Run: r.runCerts},
 		{Name: "grpc", Run: r.runGRPC},
 		{Name: "nodes", Run: r.runNodes},
 		{Name: "epoch", Run: supervise.Always(r.runEpoch)},

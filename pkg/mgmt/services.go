@@ -38,7 +38,7 @@ const (
 func (r *runtime) runGRPC(ctx context.Context, ready func()) error {
 	r.nodes = &nodes.Service{
 		Store: r.store, Mesh: r.keys.Mesh, Server: r.keys.Server, Node: r.self.node,
-		Revocations: r.revs, SignCell: ca.SignCellLeaf, Log: r.log, Superseded: r.hearEpoch, Intermediates: r.intermediates,
+		Revocations: r.revs, SignCell: ca.SignCellLeaf, PublicCell: r.certs.CellRequested, Log: r.log, Superseded: r.hearEpoch, Intermediates: r.intermediates,
 	}
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -38,6 +38,7 @@ func (c Config) Validate() error {
 	c.listeners(&f)
 	c.Etcd.validate(&f)
 	c.Founding.validate(&f)
+	c.Subscription.validate(&f)
 	c.Rates.validate(&f)
 	f.add(c.Ping.Interval >= time.Second && c.Ping.Interval <= 24*time.Hour, "ping.interval %v: want 1s to 24h", c.Ping.Interval)
 	f.add(c.Aux.Memory >= 128<<20 && c.Aux.Memory <= 8<<30, "aux.memory %d: want 134217728 (128 MiB) to 8589934592 (8 GiB)", c.Aux.Memory)
@@ -101,6 +102,13 @@ func (e Etcd) validate(f *faults) {
 	f.add(e.Heartbeat >= 10*time.Millisecond && e.Heartbeat <= time.Second, "etcd.heartbeat %v: want 10ms to 1s", e.Heartbeat)
 	f.add(e.Election >= 5*e.Heartbeat && e.Election <= 50*time.Second, "etcd.election %v: want at least 5 heartbeats and at most 50s", e.Election)
 	f.add(e.CertLife >= minEtcdLife && e.CertLife <= ca.DefaultEtcdLife, "etcd.cert-life %v: want %v to %v", e.CertLife, minEtcdLife, ca.DefaultEtcdLife)
+}
+
+func (s Subscription) validate(f *faults) {
+	f.add((s.CertFile == "") == (s.KeyFile == ""), "subscription: want both cert-file and key-file, or neither")
+	for _, x := range []struct{ key, path string }{{"cert-file", s.CertFile}, {"key-file", s.KeyFile}} {
+		f.add(x.path == "" || filepath.IsAbs(x.path), "subscription.%s %q: want an absolute path", x.key, mesh.Quotable(x.path))
+	}
 }
 
 func (x Founding) validate(f *faults) {

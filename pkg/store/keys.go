@@ -24,6 +24,10 @@ import (
 //	├── servers/<server id>          management servers, removed ones too
 //	├── config/mesh                  mesh-wide configuration
 //	├── ca/<name>                    sealed keys, certificates
+//	├── cellcerts/<core id>          certificates of public cells: request, chain, failure
+//	├── acme/settings                how such certificates are ordered
+//	├── acmestate/state              what is known of the account
+//	├── subcert/current              certificate of the subscription service, key sealed
 //	├── backup/settings              where backups go, and who can read them
 //	├── backupstate/state            how they go
 //	├── routes/<server name>         derived: what an entry learns of a name
@@ -63,6 +67,10 @@ const (
 	folderServers     = "servers"
 	folderConfig      = "config"
 	folderCA          = "ca"
+	folderCellCerts   = "cellcerts"
+	folderACME        = "acme"
+	folderACMEState   = "acmestate"
+	folderSubCert     = "subcert"
 	folderBackup      = "backup"
 	folderBackupState = "backupstate"
 	folderRoutes      = "routes"
@@ -91,6 +99,14 @@ const ConfigKey = "mesh"
 const (
 	BackupKey      = "settings"
 	BackupStateKey = "state"
+)
+
+// ACMEKey is the id of the one object in Store.ACME, ACMEStateKey of the one in
+// Store.ACMEState, and SubCertKey of the one in Store.SubCert.
+const (
+	ACMEKey      = "settings"
+	ACMEStateKey = "state"
+	SubCertKey   = "current"
 )
 
 // FolderTotals is the folder of Store.Totals, as Raw names it.
@@ -178,3 +194,16 @@ func BackupVerifyPlace() string { return place(folderBackup, BackupKey, "verifyI
 
 // BackupSignPlace is the place of BackupSettings.SignKey.
 func BackupSignPlace() string { return place(folderBackup, BackupKey, "signKey") }
+
+// ACMEAccountPlace is the place of ACMESettings.AccountKey.
+func ACMEAccountPlace() string { return place(folderACME, ACMEKey, "accountKey") }
+
+// ACMEExternalPlace is the place of ACMESettings.ExternalKey.
+func ACMEExternalPlace() string { return place(folderACME, ACMEKey, "externalKey") }
+
+// DNSCredentialPlace is the place of ACMESettings.DNS.Credential.
+func DNSCredentialPlace() string { return place(folderACME, ACMEKey, "dns.credential") }
+
+// SubCertKeyPlace is the place of SubscriptionCert.Key and of Pending, which
+// becomes Key.
+func SubCertKeyPlace() string { return place(folderSubCert, SubCertKey, "key") }

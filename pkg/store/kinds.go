@@ -72,6 +72,15 @@ func (s *Store) nameless() {
 	s.Backup = &Collection[string, mesh.BackupSettings]{s: s,
 		kind: kind{folder: folderBackup, name: "backup", audited: true}}
 	s.BackupState = &Collection[string, mesh.BackupState]{s: s,
+	s.CellCerts = &Collection[mesh.CoreID, mesh.CellCert]{s: s,
+		kind: kind{folder: folderCellCerts, name: "cell certificate", secret: []string{"order"}}, // long
+		id:   func(c mesh.CellCert) mesh.CoreID { return c.Core }}
+	s.ACME = &Collection[string, mesh.ACMESettings]{s: s,
+		kind: kind{folder: folderACME, name: "acme", audited: true, secret: []string{"roots"}}} // long
+	s.ACMEState = &Collection[string, mesh.ACMEState]{s: s,
+		kind: kind{folder: folderACMEState, name: "acme state"}}
+	s.SubCert = &Collection[string, mesh.SubscriptionCert]{s: s,
+		kind: kind{folder: folderSubCert, name: "subscription certificate", secret: []string{"order"}}} // long
 		kind: kind{folder: folderBackupState, name: "backup state"}}
 	s.Certs = &Collection[string, mesh.CertRecord]{s: s,
 		kind: kind{folder: folderCerts, name: "cert"},

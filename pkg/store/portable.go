@@ -25,7 +25,7 @@ type Raw struct {
 //	routes targets names spent
 //	                       derived, and derived again by Import and the
 //	                       reconcilers
-//	status alive backupstate election
+//	status alive backupstate acmestate election
 //	                       what is so at the moment
 //	deletions once importing
 //	                       the store's own; a certificate request that was used
@@ -38,6 +38,7 @@ type Raw struct {
 var exported = [...]string{
 	folderConfig, folderCA, folderServers, folderAdmins, folderBackup, folderMembers, folderCells, folderCores, folderEntries,
 	folderDevices, folderTokens, folderCerts, folderRevocations, folderRollouts,
+	folderACME, folderSubCert, folderCellCerts,
 	folderTotals,
 }
 
@@ -58,6 +59,7 @@ func (s *Store) portables() map[string]portable {
 		folderConfig: s.Config, folderCA: s.CA, folderServers: s.Servers, folderAdmins: s.Admins, folderBackup: s.Backup,
 		folderMembers: s.Members, folderCells: s.Cells, folderCores: s.Cores, folderEntries: s.Entries,
 		folderDevices: s.Devices, folderTokens: s.Tokens, folderCerts: s.Certs, folderRevocations: s.Revocations,
+		folderACME: s.ACME, folderSubCert: s.SubCert, folderCellCerts: s.CellCerts,
 		folderRollouts: s.Rollouts, folderTotals: s.Totals, folderAudit: s.Audit,
 	}
 }

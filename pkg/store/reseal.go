@@ -61,8 +61,16 @@ func (s *Store) stale(ctx context.Context) ([]func(*Tx) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	backup, err := s.staleBackup(ctx)
-	return slices.Concat(devices, cells, blobs, backup), err
+	backup, err := staleFields(ctx, s, s.Backup, BackupKey, backupFields)
+	if err != nil {
+		return nil, err
+	}
+	acme, err := staleFields(ctx, s, s.ACME, ACMEKey, acmeFields)
+	if err != nil {
+		return nil, err
+	}
+	sub, err := staleFields(ctx, s, s.SubCert, SubCertKey, subCertFields)
+	return slices.Concat(devices, cells, blobs, backup, acme, sub), err
 }
 
 func staleIn[K ~string, V any](ctx context.Context, s *Store, c *Collection[K, V], place func(K) string, field func(*V) *mesh.Sealed) ([]func(*Tx) error, error) {
@@ -132,14 +140,39 @@ func (s *Store) staleBlobs(ctx context.Context) ([]func(*Tx) error, error) {
 	return out, nil
 }
 
-// staleBackup: the sealed fields of the settings of backups are sealed anew
-// together.
-func (s *Store) staleBackup(ctx context.Context) ([]func(*Tx) error, error) {
-	all, _, err := s.Backup.List(ctx)
+// sealedField is a sealed field and its place.
+type sealedField struct {
+	place string
+	field *mesh.Sealed
+}
+
+// backupFields copies what it lists of, so that b is no longer shared.
+func backupFields(b *mesh.BackupSettings) []sealedField {
+	b.Remotes = slices.Clone(b.Remotes)
+	out := []sealedField{{BackupVerifyPlace(), &b.VerifyIdentity}, {BackupSignPlace(), &b.SignKey}}
+	for i := range b.Remotes {
+		out = append(out, sealedField{BackupRemotePlace(b.Remotes[i].Name), &b.Remotes[i].Credential})
+	}
+	return out
+}
+
+func acmeFields(a *mesh.ACMESettings) []sealedField {
+	return []sealedField{{ACMEAccountPlace(), &a.AccountKey}, {ACMEExternalPlace(), &a.ExternalKey}, {DNSCredentialPlace(), &a.DNS.Credential}}
+}
+
+func subCertFields(c *mesh.SubscriptionCert) []sealedField {
+	return []sealedField{{SubCertKeyPlace(), &c.Pending}, {SubCertKeyPlace(), &c.Key}}
+}
+
+// staleFields: the sealed fields of an object that there is one of are sealed
+// anew together.
+func staleFields[V any](ctx context.Context, s *Store, c *Collection[string, V], id string, fields func(*V) []sealedField) ([]func(*Tx) error, error) {
+	all, _, err := c.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.anewBackup(all[BackupKey])
+	v := all[id]
+	err = s.anewFields(fields(&v))
 	if errors.Is(err, errFresh) {
 		return nil, nil
 	}
@@ -147,42 +180,37 @@ func (s *Store) staleBackup(ctx context.Context) ([]func(*Tx) error, error) {
 		return nil, err
 	}
 	return []func(*Tx) error{func(tx *Tx) error {
-		b, err := Get(tx, s.Backup, BackupKey)
+		v, err := Get(tx, c, id)
 		if err != nil {
 			return err
 		}
-		if b, err = s.anewBackup(b); err != nil {
+		if err := s.anewFields(fields(&v)); err != nil {
 			return err
 		}
-		return Update(tx, s.Backup, BackupKey, func(old *mesh.BackupSettings) error {
-			*old = b
+		return Update(tx, c, id, func(old *V) error {
+			*old = v
 			return nil
 		})
 	}}, nil
 }
 
-// anewBackup returns b with its sealed fields under the key of now, or errFresh.
-func (s *Store) anewBackup(b mesh.BackupSettings) (mesh.BackupSettings, error) {
-	b.Remotes = slices.Clone(b.Remotes)
-	fields := map[string]*mesh.Sealed{BackupVerifyPlace(): &b.VerifyIdentity, BackupSignPlace(): &b.SignKey}
-	for i := range b.Remotes {
-		fields[BackupRemotePlace(b.Remotes[i].Name)] = &b.Remotes[i].Credential
-	}
+// anewFields brings sealed fields under the key of now, or returns errFresh.
+func (s *Store) anewFields(fields []sealedField) error {
 	fresh := true
-	for place, field := range fields {
-		sealed, err := s.anew(place, *field)
+	for _, f := range fields {
+		sealed, err := s.anew(f.place, *f.field)
 		if errors.Is(err, errFresh) {
 			continue
 		}
 		if err != nil {
-			return b, err
+			return err
 		}
-		*field, fresh = sealed, false
+		*f.field, fresh = sealed, false
 	}
 	if fresh {
-		return b, errFresh
+		return errFresh
 	}
-	return b, nil
+	return nil
 }
 
 // anew seals a value under the key of now, or returns errFresh.

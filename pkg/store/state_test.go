@@ -21,17 +21,21 @@ func kindsOf() map[string]any {
 		"members": mesh.Member{}, "devices": mesh.Device{}, "cells": mesh.Cell{}, "cores": mesh.Core{}, "entries": mesh.Entry{},
 		"tokens": mesh.Token{}, "certs": mesh.CertRecord{}, "revocations": mesh.SignedRevocation{}, "admins": mesh.Administrator{},
 		"servers": mesh.Server{}, "config": mesh.Config{}, "ca": store.Blob{}, "backup": mesh.BackupSettings{}, "rollouts": mesh.Rollout{},
-		"totals": mesh.TrafficTotals{},
-		"audit":  mesh.AuditRecord{},
+		"totals": mesh.TrafficTotals{}, "acme": mesh.ACMESettings{}, "subcert": mesh.SubscriptionCert{}, "cellcerts": mesh.CellCert{},
+		"audit": mesh.AuditRecord{},
 	}
 }
 
 // random fills v with something.
 func random(r *rand.Rand, v reflect.Value) {
-	if r.IntN(5) == 0 {
+	if _, ok := v.Interface().(mesh.Offer); !ok && r.IntN(5) == 0 {
 		return
 	}
 	switch v.Interface().(type) {
+	case mesh.Offer:
+		all := mesh.Offers()
+		v.Set(reflect.ValueOf(all[r.IntN(len(all))]))
+		return
 	case time.Time:
 		v.Set(reflect.ValueOf(time.Unix(r.Int64N(4e9), r.Int64N(1e9)).UTC()))
 		return
@@ -98,6 +102,9 @@ func randomState(t testing.TB, seed uint64, each int) []store.Raw {
 				if f := v.FieldByName(name); f.IsValid() {
 					f.SetString(id)
 				}
+			}
+			if folder == "cellcerts" {
+				v.FieldByName("Core").SetString(id)
 			}
 			if f := v.FieldByName("Record"); f.IsValid() {
 				f.FieldByName("ID").SetString(id)

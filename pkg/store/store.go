@@ -69,6 +69,13 @@ type Store struct {
 	Rollouts    *Collection[string, mesh.Rollout]         // by group
 	BackupState *Collection[string, mesh.BackupState]     // one object, BackupStateKey
 
+	// Certificates that clients see, from public authorities. ACME is written by
+	// Change alone.
+	ACME      *Collection[string, mesh.ACMESettings]     // one object, ACMEKey
+	ACMEState *Collection[string, mesh.ACMEState]        // one object, ACMEStateKey
+	CellCerts *Collection[mesh.CoreID, mesh.CellCert]    // by core
+	SubCert   *Collection[string, mesh.SubscriptionCert] // one object, SubCertKey
+
 	// Written by transactions themselves; read only.
 	Events *Collection[string, mesh.Event]
 	Audit  *Collection[string, mesh.AuditRecord]

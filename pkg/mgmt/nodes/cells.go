@@ -33,12 +33,12 @@ func (s *Service) cellRequested(ctx context.Context, se *session, r *controlpb.C
 		ctx, cancel := context.WithTimeout(ctx, cellTime)
 		defer cancel()
 		chain, err := s.certifyCell(ctx, se, r)
-		m := &controlpb.CellCertificate{Chain: chain}
+		m := &controlpb.CellCertificate{Chain: chain, Pending: err == nil && len(chain) == 0}
 		if err != nil {
 			m.Error = err.Error()
 			s.Log.Warn("cell certificate refused", "node", se.node, "err", err)
 		}
-		if err := se.answer(&controlpb.MgmtMessage{Body: &controlpb.MgmtMessage_CellCertificate{CellCertificate: m}}); err != nil {
+		if err := se.answer(cellMessage(m)); err != nil {
 			se.end(err)
 		}
 	})
@@ -70,8 +70,11 @@ func (s *Service) certifyCell(ctx context.Context, se *session, r *controlpb.Cel
 		return nil, err
 	}
 	c := cell.Value
-	if c.Certificate != mesh.CertificatePrivate || c.State == mesh.CellRetired {
-		return refuse("its certificates are not made by a CA of its own, or it is retired", mesh.ErrConflict)
+	if c.State == mesh.CellRetired {
+		return refuse("it is retired", mesh.ErrConflict)
+	}
+	if c.Certificate == mesh.CertificatePublic {
+		return s.publicCell(ctx, se, core.Value, c, r.GetCsr())
 	}
 	key, err := s.Store.Unseal(store.CellKeyPlace(c.ID), c.CAKey)
 	if err != nil {
@@ -84,4 +87,18 @@ func (s *Service) certifyCell(ctx context.Context, se *session, r *controlpb.Cel
 	s.tell(mesh.Event{Type: mesh.EventCellCertificated, Severity: mesh.Info, Object: "cell/" + string(c.ID),
 		Cause: "certificate for *." + string(c.Suffix) + " issued to " + se.node})
 	return chain, nil
+}
+
+// publicCell has a request noted. What comes while it is being noted is handed
+// over too.
+func (s *Service) publicCell(ctx context.Context, se *session, core mesh.Core, c mesh.Cell, csr []byte) ([][]byte, error) {
+	if s.PublicCell == nil {
+		return nil, fmt.Errorf("nodes: certify cell %s: this server has no public certificates: %w", c.ID, mesh.ErrConflict)
+	}
+	se.expect(csr)
+	chain, err := s.PublicCell(ctx, core, c, csr)
+	if err != nil || len(chain) > 0 {
+		se.expect(nil)
+	}
+	return chain, err
 }

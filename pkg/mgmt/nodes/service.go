@@ -30,6 +30,7 @@ type Service struct {
 	Node        *identity.Node        // dials cores back
 	Revocations *identity.Revocations // this server's own, which Run keeps up to date
 	SignCell    CellSigner
+	PublicCell  PublicCell // nil: there are no public certificates
 	Log         *slog.Logger
 	Settings    Settings
 	Resolver    *net.Resolver // of the names that cores advertise; nil: the system's

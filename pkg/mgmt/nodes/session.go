@@ -44,6 +44,7 @@ type session struct {
 	streams int64
 	cert    string // serial of the certificate that the node holds
 	handed  int64  // last epoch in which it has handed over its revocations
+	awaited []byte // request of a core for a certificate that is being made
 	dial    dialState
 }
 
