@@ -86,13 +86,17 @@ type DeviceView struct {
 	Name  string           `json:"name"`
 	State mesh.DeviceState `json:"state"`
 	// Standing is what its client is told; only ok is served.
-	Standing    mesh.Standing     `json:"standing"`
-	Member      mesh.MemberID     `json:"member"`
-	MemberName  string            `json:"memberName"`
-	Cell        mesh.CellID       `json:"cell"`
-	CellName    string            `json:"cellName"`
-	Core        mesh.CoreID       `json:"core,omitzero"`
-	CoreName    string            `json:"coreName,omitzero"`
+	Standing   mesh.Standing `json:"standing"`
+	Member     mesh.MemberID `json:"member"`
+	MemberName string        `json:"memberName"`
+	Cell       mesh.CellID   `json:"cell"`
+	CellName   string        `json:"cellName"`
+	Core       mesh.CoreID   `json:"core,omitzero"`
+	CoreName   string        `json:"coreName,omitzero"`
+	// Host is the cell that has taken it in as a guest, since its own is not
+	// active.
+	Host        mesh.CellID       `json:"host,omitzero"`
+	HostName    string            `json:"hostName,omitzero"`
 	ServerNames []mesh.ServerName `json:"serverNames"`
 	Limits      mesh.Limits       `json:"limits,omitzero"`
 	// Used is what it has moved since it was made, as far as cores have reported

@@ -132,7 +132,8 @@ func (s *Service) cellSet(ctx context.Context, req admin.CellSetRequest) (admin.
 			out = *c
 			return err
 		})
-		if err != nil || req.State == nil && req.ForwardClientAddress == nil {
+		places := req.State != nil || req.ForwardClientAddress != nil || req.Fallback != nil || req.GuestDevices != nil
+		if err != nil || !places {
 			return err
 		}
 		return s.syncCell(tx, c.ID)

@@ -7,11 +7,11 @@ import (
 
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store"
 )
 
 // cellForecastOf says what a change of a cell's state would do to the devices
-// that are served now. It goes by the same rules as routes do, except for what
-// guests have moved: a member who used up a host's grant may find less.
+// that are served now. It goes by the same rules as routes do.
 func (s *Service) cellForecastOf(ctx context.Context, req admin.CellForecastRequest) (admin.CellForecast, error) {
 	if err := checkCellState(req.State); err != nil {
 		return admin.CellForecast{}, err
@@ -25,18 +25,16 @@ func (s *Service) cellForecastOf(ctx context.Context, req admin.CellForecastRequ
 		return admin.CellForecast{}, err
 	}
 	out := admin.CellForecast{Cell: c.ID, Name: c.Name, State: c.State}
-	then := maps.Clone(u.cells)
 	c.State = req.State
-	then[c.ID] = c
+	cells := maps.Clone(u.cells)
+	cells[c.ID] = c
+	then := u.peopleWith(cells)
 
 	f := forecast{out: &out, hosts: map[mesh.CellID]int{}, members: map[mesh.MemberID]bool{}}
-	of := u.devicesOf()
-	for _, d := range u.devices {
-		if d.State != mesh.DeviceActive || u.members[d.Member].State != mesh.MemberActive || d.Limits.Expired(s.now()) {
-			continue
+	for id, d := range u.devices {
+		if then.Standing(d, u.members[d.Member], s.now()) == mesh.StandingOK {
+			f.count(d, u.served.Places(id, s.now()), then.Places(id, s.now()))
 		}
-		taken := mesh.Taken{Devices: of[d.Member]}
-		f.count(d, mesh.Placements(d, u.cells, taken), mesh.Placements(d, then, taken))
 	}
 	out.Members = len(f.members)
 	for id, n := range f.hosts {
@@ -54,7 +52,7 @@ type forecast struct {
 }
 
 // count takes in where a device is now, and where it would be.
-func (f *forecast) count(d mesh.Device, now, then []mesh.Placement) {
+func (f *forecast) count(d mesh.Device, now, then []store.Place) {
 	here := f.out.Cell
 	if d.Assigned.Cell != here {
 		if hosted(now) == here && hosted(then) != here {
@@ -76,12 +74,12 @@ func (f *forecast) count(d mesh.Device, now, then []mesh.Placement) {
 
 // unsafe says whether a device would have no way but into a cell that is to be
 // left.
-func (f *forecast) unsafe(then []mesh.Placement) bool {
-	return !slices.ContainsFunc(then, func(p mesh.Placement) bool { return p.Cell.State == mesh.CellActive })
+func (f *forecast) unsafe(then []store.Place) bool {
+	return !slices.ContainsFunc(then, func(p store.Place) bool { return p.Cell.State == mesh.CellActive })
 }
 
 // hosted is the cell in which a device is a guest; "" when it is none.
-func hosted(places []mesh.Placement) mesh.CellID {
+func hosted(places []store.Place) mesh.CellID {
 	for _, p := range places {
 		if p.Guest {
 			return p.Cell.ID
@@ -90,15 +88,6 @@ func hosted(places []mesh.Placement) mesh.CellID {
 	return ""
 }
 
-func in(places []mesh.Placement, id mesh.CellID) bool {
-	return slices.ContainsFunc(places, func(p mesh.Placement) bool { return p.Cell.ID == id })
-}
-
-// devicesOf are the devices of each member.
-func (u usage) devicesOf() map[mesh.MemberID][]mesh.Device {
-	out := make(map[mesh.MemberID][]mesh.Device)
-	for _, d := range u.devices {
-		out[d.Member] = append(out[d.Member], d)
-	}
-	return out
+func in(places []store.Place, id mesh.CellID) bool {
+	return slices.ContainsFunc(places, func(p store.Place) bool { return p.Cell.ID == id })
 }

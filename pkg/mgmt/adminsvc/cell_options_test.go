@@ -109,6 +109,19 @@ func TestForecastOfACellsState(t *testing.T) {
 	if v.State != mesh.CellCompromised || v.Compromised.Before(before) {
 		t.Errorf("got %+v", v)
 	}
+	if err := r.reconcile(r.ctx(), ""); err != nil {
+		t.Fatal(err)
+	}
+	d := must(r.deviceGet(r.ctx(), admin.Ref{Ref: "phone"}))(t)
+	if d.HostName != "south" || len(d.ServerNames) != 2 || !d.ServerNames[1].Under("b.example.net") || !slices.Equal(d.Via, []string{"hut"}) || d.Waiting != "" {
+		t.Errorf("a guest: %+v", d)
+	}
+	if routes := must(r.routeGet(r.ctx(), admin.Ref{Ref: "phone"}))(t).Items; len(routes) != 1 || routes[0].Targets[0].Kind != mesh.HopCore {
+		t.Errorf("its routes: %+v", routes)
+	}
+	if d := must(r.deviceGet(r.ctx(), admin.Ref{Ref: "tablet"}))(t); d.HostName != "" || d.Waiting != "cell north is compromised, and no fallback takes the device in" {
+		t.Errorf("one for which there is no room: %+v", d)
+	}
 	if f := of("north", mesh.CellActive); f.Returning != 2 || len(f.Hosts) != 0 || f.Stranded != 0 {
 		t.Errorf("restored: %+v", f)
 	}

@@ -1,6 +1,7 @@
 package adminsvc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,18 +46,8 @@ func (s *Service) deviceList(ctx context.Context, req admin.DeviceListRequest) (
 		if !only(member, d.Member) || !only(cell, d.Assigned.Cell) {
 			return admin.DeviceView{}, false
 		}
-		return s.used(s.showDevice(d, u, hopsOf(d, u, routes, s)), d, u, traffic), true
+		return s.showDevice(d, u, routes, traffic), true
 	})
-}
-
-// hopsOf are the hops of the first of a device's routes.
-func hopsOf(d mesh.Device, u usage, routes map[mesh.ServerName]mesh.Route, s *Service) []mesh.Hop {
-	for _, n := range d.Names(u.cells[d.Assigned.Cell].Suffix, s.now()) {
-		if r, ok := routes[n]; ok && r.Device == d.ID {
-			return r.Hops
-		}
-	}
-	return nil
 }
 
 func (s *Service) deviceGet(ctx context.Context, req admin.Ref) (admin.DeviceView, error) {
@@ -101,56 +92,92 @@ func (s *Service) deviceView(ctx context.Context, id mesh.DeviceID) (admin.Devic
 	if err != nil {
 		return admin.DeviceView{}, err
 	}
-	var hops []mesh.Hop
-	for _, n := range d.Names(u.cells[d.Assigned.Cell].Suffix, s.now()) {
-		r, err := s.Store.Routes.Get(ctx, n)
-		if err == nil {
-			hops = r.Value.Hops
-			break
-		}
-		if !errors.Is(err, mesh.ErrNotFound) {
-			return admin.DeviceView{}, err
-		}
+	routes, err := s.routesOf(ctx, s.namesOf(d, u))
+	if err != nil {
+		return admin.DeviceView{}, err
 	}
 	traffic, err := s.Store.Traffic(ctx)
 	if err != nil {
 		return admin.DeviceView{}, err
 	}
-	return s.used(s.showDevice(d, u, hops), d, u, traffic), nil
+	return s.showDevice(d, u, routes, traffic), nil
 }
 
-func (s *Service) showDevice(d mesh.Device, u usage, hops []mesh.Hop) admin.DeviceView {
-	cell := u.cells[d.Assigned.Cell]
+// routesOf are the routes that there are of some names.
+func (s *Service) routesOf(ctx context.Context, names []mesh.ServerName) (map[mesh.ServerName]mesh.Route, error) {
+	out := map[mesh.ServerName]mesh.Route{}
+	for _, n := range names {
+		r, err := s.Store.Routes.Get(ctx, n)
+		switch {
+		case err == nil:
+			out[n] = r.Value
+		case !errors.Is(err, mesh.ErrNotFound):
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// namesOf are the names under which a device is served or, when it is not, would
+// be in its own cell. Those that clients are to use come last.
+func (s *Service) namesOf(d mesh.Device, u usage) []mesh.ServerName {
+	var out []mesh.ServerName
+	for _, p := range u.served.Places(d.ID, s.now()) {
+		out = append(out, d.Names(p.Cell.Suffix, s.now())...)
+	}
+	if len(out) == 0 {
+		return d.Names(u.cells[d.Assigned.Cell].Suffix, s.now())
+	}
+	return out
+}
+
+func (s *Service) showDevice(d mesh.Device, u usage, routes map[mesh.ServerName]mesh.Route, traffic store.TrafficNow) admin.DeviceView {
+	cell, member, total := u.cells[d.Assigned.Cell], u.members[d.Member], traffic.Devices[d.ID]
 	v := admin.DeviceView{
-		ID: d.ID, Name: d.Name, State: d.State,
-		Member: d.Member, MemberName: u.members[d.Member].Name,
-		Cell: cell.ID, CellName: cell.Name,
+		ID: d.ID, Name: d.Name, State: d.State, Standing: mesh.DeviceStanding(d, member, total.Traffic, s.now()),
+		Member: d.Member, MemberName: member.Name, Cell: cell.ID, CellName: cell.Name,
 		Core: d.Assigned.Core, CoreName: u.cores[d.Assigned.Core].Name,
-		ServerNames: d.Names(cell.Suffix, s.now()), Limits: d.Limits, Created: d.Created,
-		Linked: d.Subscription.Created, Reset: d.Reset.At,
-		Via: u.named(hops),
+		ServerNames: s.namesOf(d, u), Limits: d.Limits, Created: d.Created,
+		Used: total.Traffic, LastUsed: total.Last.Start(), Counted: d.Counted(total.Traffic).Bytes(), Reset: d.Reset.At,
+		Linked: d.Subscription.Created,
 	}
 	for _, l := range d.Labels {
 		if s.now().Before(l.NotAfter) && l.NotAfter.After(v.Replaced) {
 			v.Replaced = l.NotAfter
 		}
 	}
-	v.Waiting = s.waiting(d, u, hops)
+	for _, p := range u.served.Places(d.ID, s.now()) {
+		if p.Guest {
+			v.Host, v.HostName = p.Cell.ID, p.Cell.Name
+		}
+	}
+	var hops []mesh.Hop
+	for _, n := range slices.Backward(v.ServerNames) {
+		if r, ok := routes[n]; ok && r.Device == d.ID {
+			hops = r.Hops
+			break
+		}
+	}
+	v.Via, v.Waiting = u.named(hops), s.waiting(d, u, v, hops)
 	return v
 }
 
 // waiting says why a device is not served, or not through all it could be.
-func (s *Service) waiting(d mesh.Device, u usage, hops []mesh.Hop) string {
-	m, c := u.members[d.Member], u.cells[d.Assigned.Cell]
+func (s *Service) waiting(d mesh.Device, u usage, v admin.DeviceView, hops []mesh.Hop) string {
+	m, c := u.members[d.Member], u.cells[cmp.Or(v.Host, d.Assigned.Cell)]
 	switch {
 	case d.State != mesh.DeviceActive:
 		return "the device is " + string(d.State)
 	case m.State != mesh.MemberActive:
 		return fmt.Sprintf("member %s is %s", m.Name, m.State)
-	case c.State == mesh.CellRetired:
-		return fmt.Sprintf("cell %s is retired", c.Name)
-	case d.Limits.Expired(s.now()):
+	case v.Standing == mesh.StandingExpired:
 		return "its service ended at " + d.Limits.Expires.UTC().Format("2006-01-02 15:04 MST")
+	case v.Standing == mesh.StandingExhausted:
+		return "its traffic is used up"
+	case c.State == mesh.CellRetired:
+		return fmt.Sprintf("cell %s is retired, and no fallback takes the device in", c.Name)
+	case c.State == mesh.CellCompromised:
+		return fmt.Sprintf("cell %s is compromised, and no fallback takes the device in", c.Name)
 	}
 	var missing []string
 	able := 0

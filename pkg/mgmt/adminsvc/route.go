@@ -24,20 +24,20 @@ func (s *Service) routeGet(ctx context.Context, req admin.Ref) (admin.List[admin
 	if err != nil {
 		return none, err
 	}
-	c, err := s.Store.Cells.Get(ctx, d.Assigned.Cell)
+	u, err := s.usage(ctx)
+	if err != nil {
+		return none, err
+	}
+	names := s.namesOf(d, u)
+	found, err := s.routesOf(ctx, names)
 	if err != nil {
 		return none, err
 	}
 	var routes []mesh.Route
-	for _, n := range d.Names(c.Value.Suffix, s.now()) {
-		r, err := s.Store.Routes.Get(ctx, n)
-		if errors.Is(err, mesh.ErrNotFound) {
-			continue
+	for _, n := range names {
+		if r, ok := found[n]; ok {
+			routes = append(routes, r)
 		}
-		if err != nil {
-			return none, err
-		}
-		routes = append(routes, r.Value)
 	}
 	return s.routeViews(ctx, routes)
 }

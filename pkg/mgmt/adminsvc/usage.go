@@ -15,6 +15,9 @@ type usage struct {
 	devices map[mesh.DeviceID]mesh.Device
 	cells   map[mesh.CellID]mesh.Cell
 	cores   map[mesh.CoreID]mesh.Core
+	spent   map[string]mesh.Spent
+	// served is who is served where.
+	served *store.People
 }
 
 // usage reads at several moments, which is good enough to show.
@@ -30,8 +33,25 @@ func (s *Service) usage(ctx context.Context) (usage, error) {
 	if u.cells, _, err = s.Store.Cells.List(ctx); err != nil {
 		return u, err
 	}
-	u.cores, _, err = s.Store.Cores.List(ctx)
+	if u.cores, _, err = s.Store.Cores.List(ctx); err != nil {
+		return u, err
+	}
+	u.spent, _, err = s.Store.Spent.List(ctx)
+	u.served = u.peopleWith(u.cells)
 	return u, err
+}
+
+// peopleWith decides who would be served where if the cells were these.
+func (u usage) peopleWith(cells map[mesh.CellID]mesh.Cell) *store.People {
+	return &store.People{Members: items(u.members), Devices: items(u.devices), Cells: items(cells), Spent: items(u.spent)}
+}
+
+func items[K ~string, V any](all map[K]V) map[K]store.Item[V] {
+	out := make(map[K]store.Item[V], len(all))
+	for id, v := range all {
+		out[id] = store.Item[V]{Key: string(id), Value: v}
+	}
+	return out
 }
 
 // usageIn reads as part of a transaction, which fails when it no longer holds.
@@ -49,17 +69,6 @@ func (s *Service) usageIn(tx *store.Tx) (usage, error) {
 	}
 	u.cores, err = store.List(tx, s.Store.Cores)
 	return u, err
-}
-
-// used adds what a device has moved, and what follows from that.
-func (s *Service) used(v admin.DeviceView, d mesh.Device, u usage, t store.TrafficNow) admin.DeviceView {
-	total := t.Devices[d.ID]
-	v.Used, v.LastUsed, v.Counted = total.Traffic, total.Last.Start(), d.Counted(total.Traffic).Bytes()
-	v.Standing = mesh.DeviceStanding(d, u.members[d.Member], total.Traffic, s.now())
-	if v.Standing == mesh.StandingExhausted {
-		v.Waiting = "its traffic is used up"
-	}
-	return v
 }
 
 func (u usage) member(m mesh.Member) admin.MemberView {
