@@ -8,6 +8,10 @@ import (
 // MaxPacket is the largest payload that the framings of datagrams can say.
 const MaxPacket = 1<<16 - 1
 
+// MaxDatagram is the largest payload that clients are given: Xray ends a
+// connection over a larger one.
+const MaxDatagram = 8 << 10
+
 // ReadVLESSPacket reads length(2) and leaves so many bytes of payload on r.
 func ReadVLESSPacket(r *bufio.Reader) (int, error) {
 	b, err := take(r, 2, false)

@@ -93,6 +93,10 @@ func (fl *flow) deliver(c io.Writer, f framing) {
 	var out []byte
 	for {
 		err := fl.Receive(func(p []byte, from netip.AddrPort) error {
+			if len(p) > clientproto.MaxDatagram {
+				fl.drop("size")
+				return nil
+			}
 			out = append(f.head(out[:0], from, len(p)), p...)
 			_, err := c.Write(out)
 			return err

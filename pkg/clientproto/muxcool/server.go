@@ -42,15 +42,10 @@ type Flow interface {
 	Close() error
 }
 
-const (
-	// slots are the pieces of payload that a connection holds for destinations
-	// that are not ready to take them; each is of 64 KiB at most and 8 KiB with
-	// the usual clients.
-	slots = 32
-	// maxDatagram is what clients take; the usual ones give up the whole
-	// connection over a larger one.
-	maxDatagram = 8 << 10
-)
+// slots are the pieces of payload that a connection holds for destinations that
+// are not ready to take them; each is of 64 KiB at most, and 8 KiB with the usual
+// clients.
+const slots = 32
 
 // Serve serves one connection until it ends, and whatever was opened has ended
 // with it. At most sessions are open at once. The rest of what c reads is in r.

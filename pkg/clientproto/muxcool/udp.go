@@ -45,7 +45,7 @@ func (m *conn) send(ctx context.Context, s *session, flow Flow) {
 func (m *conn) receive(s *session, flow Flow) {
 	var frame []byte
 	take := func(p []byte, from netip.AddrPort) error {
-		if len(p) > maxDatagram {
+		if len(p) > clientproto.MaxDatagram {
 			return nil
 		}
 		f := clientproto.Frame{Session: s.id, Kind: clientproto.FrameKeep, UDP: true, To: clientproto.To(from), Data: true, Size: len(p)}

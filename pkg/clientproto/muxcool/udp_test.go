@@ -57,12 +57,12 @@ func TestAFlowIsAFullCone(t *testing.T) {
 func TestADatagramTooLargeForClientsIsDropped(t *testing.T) {
 	w := newWorld(t, opener{}, 64)
 	s := w.Open(udpOrigin(t, ""), true)
-	for _, n := range []int{maxDatagram + 1, maxDatagram} {
+	for _, n := range []int{clientproto.MaxDatagram + 1, clientproto.MaxDatagram} {
 		if _, err := s.Write(bytes.Repeat([]byte("x"), n)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if p, _ := piece1(t, s); len(p.Data) != maxDatagram {
+	if p, _ := piece1(t, s); len(p.Data) != clientproto.MaxDatagram {
 		t.Errorf("got %d bytes", len(p.Data))
 	}
 }
