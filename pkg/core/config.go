@@ -58,7 +58,7 @@ type Limits struct {
 	IdleTime     time.Duration // between two requests; no limit inside a tunnel
 	ResponseTime time.Duration // for a plain HTTP origin to begin its answer
 
-	Requests      int           // under way on one HTTP/2 connection
+	Requests      int           // under way in one connection of HTTP/2 or mux.cool
 	Tunnels       int           // connections to destinations in all: one of a client may carry many
 	DeviceTunnels int           // of these, of one device
 	Flows         int           // of datagrams, each a socket
@@ -78,7 +78,7 @@ func DefaultConfig() Config {
 			Dial:        10 * time.Second,
 			HeaderBytes: 64 << 10, HeaderTime: 10 * time.Second, IdleTime: 2 * time.Minute,
 			ResponseTime: time.Minute,
-			Requests:     250,
+			Requests:     1000,
 			Tunnels:      30000, DeviceTunnels: 2000,
 			Flows: 8000, DeviceFlows: 500, FlowIdle: time.Minute, DNSIdle: 17 * time.Second,
 		},

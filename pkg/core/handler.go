@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -23,6 +24,7 @@ type handler struct {
 	limits   Limits
 	tunnels  *quota // connections to destinations
 	flows    *quota // of datagrams
+	linger   time.Duration
 	plain    *httputil.ReverseProxy
 	fallback http.Handler
 	metrics  *metrics
@@ -33,6 +35,7 @@ type handler struct {
 // log are given.
 func newHandler(h *handler) *handler {
 	lim := h.limits
+	h.linger = linger
 	h.tunnels = newQuota("connections to destinations", lim.Tunnels, lim.DeviceTunnels)
 	h.flows = newQuota("flows of datagrams", lim.Flows, lim.DeviceFlows)
 	h.metrics.watch(h.tunnels, h.flows)

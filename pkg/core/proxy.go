@@ -47,7 +47,12 @@ func newProxy(h *handler, c *cell, lim Limits, log *slog.Logger) *proxy {
 		// "OPTIONS *" is for the fallback too.
 		DisableGeneralOptionsHandler: true,
 		Protocols:                    new(http.Protocols),
-		HTTP2:                        &http.HTTP2Config{MaxConcurrentStreams: lim.Requests},
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: lim.Requests,
+			// So that a few destinations that take nothing do not stop the others.
+			MaxReceiveBufferPerConnection: 4<<20 - 1,
+			MaxReceiveBufferPerStream:     512 << 10,
+		},
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	p.server.Protocols.SetHTTP1(true)

@@ -49,13 +49,13 @@ func (c client) trojan(command byte, to clientproto.Destination) []byte {
 func at(addr string) clientproto.Destination { return clientproto.To(netip.MustParseAddrPort(addr)) }
 
 // open is a way into the core with nothing said in it yet.
-type open func(t *testing.T, w *world, s *relay.Session, c client) io.ReadWriteCloser
+type open func(t testing.TB, w *world, s *relay.Session, c client) io.ReadWriteCloser
 
-func openTCP(t *testing.T, w *world, s *relay.Session, c client) io.ReadWriteCloser {
+func openTCP(t testing.TB, w *world, s *relay.Session, c client) io.ReadWriteCloser {
 	return w.connect(t, s, c)
 }
 
-func openWS(t *testing.T, w *world, s *relay.Session, c client) io.ReadWriteCloser {
+func openWS(t testing.TB, w *world, s *relay.Session, c client) io.ReadWriteCloser {
 	t.Helper()
 	tr := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return w.connect(t, s, c), nil }}
 	t.Cleanup(tr.CloseIdleConnections)
@@ -74,13 +74,13 @@ type gun struct {
 	body chan io.ReadCloser
 }
 
-func openGRPC(t *testing.T, w *world, s *relay.Session, c client) io.ReadWriteCloser {
+func openGRPC(t testing.TB, w *world, s *relay.Session, c client) io.ReadWriteCloser {
 	t.Helper()
 	return openCall(t, w.h2(t, s, c), c, "/"+grpcService+"/Tun")
 }
 
 // h2 is a client of HTTP/2 on one stream.
-func (w *world) h2(t *testing.T, s *relay.Session, c client) *http.Transport {
+func (w *world) h2(t testing.TB, s *relay.Session, c client) *http.Transport {
 	t.Helper()
 	cfg := w.clientTLS(c.name())
 	cfg.NextProtos = []string{"h2"}
@@ -97,7 +97,7 @@ func (w *world) h2(t *testing.T, s *relay.Session, c client) *http.Transport {
 	return tr
 }
 
-func openCall(t *testing.T, tr http.RoundTripper, c client, path string) io.ReadWriteCloser {
+func openCall(t testing.TB, tr http.RoundTripper, c client, path string) io.ReadWriteCloser {
 	t.Helper()
 	in, out := io.Pipe()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+c.name()+path, in)
@@ -148,7 +148,7 @@ func (g *gun) Close() error      { return g.out.Close() }
 
 var carriers = map[mesh.Transport]open{mesh.TransportTCP: openTCP, mesh.TransportWS: openWS, mesh.TransportGRPC: openGRPC}
 
-func echoAt(t *testing.T) string {
+func echoAt(t testing.TB) string {
 	return destinationAt(t, func(d *net.TCPConn) { _, _ = io.Copy(d, d); _ = d.Close() })
 }
 

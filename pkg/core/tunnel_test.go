@@ -26,7 +26,7 @@ func (w *world) tunnel(t *testing.T, s *relay.Session, c client, addr string) *t
 }
 
 // destination runs serve for each connection to a listener on loopback.
-func destinationAt(t *testing.T, serve func(*net.TCPConn)) string {
+func destinationAt(t testing.TB, serve func(*net.TCPConn)) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

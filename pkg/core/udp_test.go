@@ -78,7 +78,7 @@ func TestDatagramsOfVLESS(t *testing.T) {
 	s := w.session(t)
 	for name, open := range carriers {
 		conn := open(t, w, s, c)
-		for i, size := range []int{1, 0, 1200, 60000} {
+		for i, size := range []int{1, 0, 1200, 8192} {
 			p := bytes.Repeat([]byte{'x'}, size)
 			b := vlessPacket(p)
 			if i == 0 {

@@ -128,7 +128,7 @@ func (c *webSocket) Close() error { return c.ws.CloseNow() }
 func (c *webSocket) NetConn() net.Conn { return c.below }
 
 // within returns a context that ends some time after the client has closed.
-func (c *webSocket) within(ctx context.Context) (context.Context, context.CancelFunc) {
+func (c *webSocket) within(ctx context.Context, linger time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	late := time.AfterFunc(linger, cancel)
 	late.Stop()
@@ -143,7 +143,7 @@ func (h *handler) webSocket(w http.ResponseWriter, r *http.Request, m *metered, 
 		return // it was answered
 	}
 	m.jobs <- func(ctx context.Context) error {
-		ctx, cancel := ws.within(ctx)
+		ctx, cancel := ws.within(ctx, h.linger)
 		defer cancel()
 		defer ws.Close()
 		br := bufio.NewReaderSize(ws, firstBytes)

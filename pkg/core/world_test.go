@@ -33,7 +33,7 @@ const (
 	suffix   = "a.example.net"
 )
 
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); {
 		if time.Now().After(end) {
@@ -57,7 +57,7 @@ var loopback = netip.MustParsePrefix("127.0.0.0/8")
 
 // newWorld starts a core that lets clients reach loopback, with the cell's
 // configuration and certificate in force.
-func newWorld(t *testing.T, change ...func(*Options)) *world {
+func newWorld(t testing.TB, change ...func(*Options)) *world {
 	t.Helper()
 	m := identitytest.New(t)
 	o := Options{
@@ -84,7 +84,7 @@ func newWorld(t *testing.T, change ...func(*Options)) *world {
 	return w
 }
 
-func (w *world) serve(t *testing.T) {
+func (w *world) serve(t testing.TB) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -104,7 +104,7 @@ func (w *world) serve(t *testing.T) {
 }
 
 // certify takes the core's request for a certificate and answers it.
-func (w *world) certify(t *testing.T) {
+func (w *world) certify(t testing.TB) {
 	t.Helper()
 	req, _, err := w.cell.due(time.Now())
 	if err != nil || req == nil {
@@ -116,7 +116,7 @@ func (w *world) certify(t *testing.T) {
 }
 
 // tell hands the core a message of management and returns what it answers.
-func (w *world) tell(t *testing.T, m *controlpb.MgmtMessage) (answers []*controlpb.NodeMessage) {
+func (w *world) tell(t testing.TB, m *controlpb.MgmtMessage) (answers []*controlpb.NodeMessage) {
 	t.Helper()
 	err := w.Handle(t.Context(), m, func(a *controlpb.NodeMessage) error { answers = append(answers, a); return nil })
 	if err != nil {
@@ -149,7 +149,7 @@ func newClient(change ...func(*controlpb.Device)) client {
 func (c client) name() string { return c.ServerNames[0] }
 
 // know gives the core a device table of these clients.
-func (w *world) know(t *testing.T, clients ...client) {
+func (w *world) know(t testing.TB, clients ...client) {
 	t.Helper()
 	m := &controlpb.Devices{Revision: w.devices.held() + 1, Snapshot: true}
 	for _, c := range clients {
@@ -162,7 +162,7 @@ func (w *world) know(t *testing.T, clients ...client) {
 }
 
 // session opens a relay session as an entry does.
-func (w *world) session(t *testing.T) *relay.Session {
+func (w *world) session(t testing.TB) *relay.Session {
 	t.Helper()
 	s, err := w.sessionAs(t, w.mesh.Node(t, mesh.RoleEntry))
 	if err != nil {
@@ -171,7 +171,7 @@ func (w *world) session(t *testing.T) *relay.Session {
 	return s
 }
 
-func (w *world) sessionAs(t *testing.T, node *identity.Node) (*relay.Session, error) {
+func (w *world) sessionAs(t testing.TB, node *identity.Node) (*relay.Session, error) {
 	c, err := w.dialAs(t, node, relay.ALPN)
 	if err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (w *world) sessionAs(t *testing.T, node *identity.Node) (*relay.Session, er
 	return s, nil
 }
 
-func (w *world) dialAs(t *testing.T, node *identity.Node, alpn string) (*tls.Conn, error) {
+func (w *world) dialAs(t testing.TB, node *identity.Node, alpn string) (*tls.Conn, error) {
 	t.Helper()
 	c, err := tls.Dial("tcp", w.addr, node.ClientTLS(w.Node.Identity(), nil, alpn))
 	if err != nil {
@@ -199,7 +199,7 @@ func header(c client) relay.Header {
 }
 
 // connect opens a stream for c and the client's TLS in it.
-func (w *world) connect(t *testing.T, s *relay.Session, c client) *tls.Conn {
+func (w *world) connect(t testing.TB, s *relay.Session, c client) *tls.Conn {
 	t.Helper()
 	st, err := s.Open(t.Context(), header(c))
 	if err != nil {
@@ -217,7 +217,7 @@ func (w *world) clientTLS(name string) *tls.Config {
 	return &tls.Config{RootCAs: w.ca.pool, ServerName: name}
 }
 
-func refused(t *testing.T, err error) *relay.RefusedError {
+func refused(t testing.TB, err error) *relay.RefusedError {
 	t.Helper()
 	r, ok := errors.AsType[*relay.RefusedError](err)
 	if !ok {
@@ -234,7 +234,7 @@ type cellCA struct {
 	name string
 }
 
-func newCellCA(t *testing.T, suffix string) *cellCA {
+func newCellCA(t testing.TB, suffix string) *cellCA {
 	t.Helper()
 	key := identitytest.Key(t)
 	tmpl := &x509.Certificate{
@@ -249,7 +249,7 @@ func newCellCA(t *testing.T, suffix string) *cellCA {
 	return ca
 }
 
-func create(t *testing.T, tmpl, parent *x509.Certificate, pub any, by *ecdsa.PrivateKey) *x509.Certificate {
+func create(t testing.TB, tmpl, parent *x509.Certificate, pub any, by *ecdsa.PrivateKey) *x509.Certificate {
 	t.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, parent, pub, by)
 	if err != nil {
@@ -262,7 +262,7 @@ func create(t *testing.T, tmpl, parent *x509.Certificate, pub any, by *ecdsa.Pri
 	return c
 }
 
-func (ca *cellCA) sign(t *testing.T, csr []byte, life time.Duration) [][]byte {
+func (ca *cellCA) sign(t testing.TB, csr []byte, life time.Duration) [][]byte {
 	t.Helper()
 	req, err := x509.ParseCertificateRequest(csr)
 	if err != nil {
