@@ -69,6 +69,22 @@ func TestFormatsByNamePathAndAgent(t *testing.T) {
 	}
 }
 
+// TestABrowserThatTrustsAPrivateCellSaysSo: a PAC file cannot carry its authority.
+func TestABrowserThatTrustsAPrivateCellSaysSo(t *testing.T) {
+	w := start(t)
+	cell := w.addCell("Berlin", func(c *mesh.Cell) {
+		c.Suffix, c.Certificate, c.CACert = "berlin.example.net", mesh.CertificatePrivate, "an authority"
+	})
+	_, secret := w.addDevice(w.addMember("ada"), cell)
+	w.known(t, secret)
+	for query, want := range map[string]bool{"format=pac": false, "format=pac&ca=installed": true} {
+		r := w.ask("/s/"+secret.Reveal()+"?"+query, "192.0.2.1")
+		if got := strings.Contains(r.Body.String(), "berlin.example.net"); r.Code != http.StatusOK || got != want {
+			t.Errorf("%s: %d %s", query, r.Code, r.Body)
+		}
+	}
+}
+
 func TestWhatDidNotChangeIsNotSentAgain(t *testing.T) {
 	w := start(t)
 	cell := w.addCell("Berlin")
