@@ -66,7 +66,8 @@ func (s *Store) nameless() {
 		id: func(r mesh.SignedRevocation) string { return r.Record.ID }}
 	s.Config = &Collection[string, mesh.Config]{s: s,
 		kind: kind{folder: folderConfig, name: "config", audited: true,
-			secret: []string{"epochProof"}}} // long, and said by the epoch
+			secret: []string{"epochProof"}}, // long, and said by the epoch
+		check: checkConfig}
 	s.CA = &Collection[string, Blob]{s: s,
 		kind: kind{folder: folderCA, name: "ca", audited: true, secret: []string{"data"}}}
 	s.Backup = &Collection[string, mesh.BackupSettings]{s: s,
@@ -120,6 +121,13 @@ func checkSuffix(tx *Tx, before *mesh.Cell, after mesh.Cell) error {
 	}
 	if n, err := mesh.ParseServerName(string(after.Suffix)); err != nil || n != after.Suffix {
 		return fmt.Errorf("suffix %q: want a folded DNS name: %w", mesh.Quotable(string(after.Suffix)), mesh.ErrInvalid)
+	}
+	service, err := serviceName(tx)
+	if err != nil {
+		return err
+	}
+	if err := apart(service, after.Suffix); err != nil {
+		return err
 	}
 	cells, err := List(tx, tx.s.Cells)
 	if err != nil {

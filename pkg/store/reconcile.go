@@ -175,8 +175,8 @@ func targetsOutOfStep(tx *Tx, m mesh.ID, protocols []string) ([]mesh.CoreID, err
 			todo = append(todo, id)
 		}
 	}
-	for id := range targets {
-		if _, ok := cores[mesh.CoreID(id)]; !ok {
+	for id, t := range targets {
+		if _, ok := cores[mesh.CoreID(id)]; !ok && t.Kind != mesh.HopMgmt {
 			todo = append(todo, mesh.CoreID(id))
 		}
 	}

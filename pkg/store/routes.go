@@ -123,6 +123,8 @@ func writeRoute(tx *Tx, want mesh.Route) error {
 		return Create(tx, tx.s.Routes, want.Name, want)
 	case err != nil:
 		return err
+	case have.OfService() && !want.OfService():
+		return fmt.Errorf("the server name %s is that of the subscription service: %w", want.Name, mesh.ErrExists)
 	case have.Device != want.Device:
 		return fmt.Errorf("the server name %s is that of device %s: %w", want.Name, have.Device, mesh.ErrExists)
 	}

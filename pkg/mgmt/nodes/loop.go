@@ -39,15 +39,15 @@ func (l loop) run(ctx context.Context) {
 		switch {
 		case err != nil && ctx.Err() == nil:
 			l.log.Warn("pass failed", "unit", l.name, "err", err)
-			again = time.Now().Add(back.Next())
+			again = time.Now().Add(back.Next()) // a full pass is due still
 		case err == nil:
 			back.Reset()
 			if !now.Before(full) {
 				full = now.Add(l.every)
 			}
-		}
-		if again.IsZero() || again.After(full) {
-			again = full
+			if again.IsZero() || again.After(full) {
+				again = full
+			}
 		}
 		l.wait(ctx, again, time.Since(now))
 	}
