@@ -21,6 +21,7 @@ import (
 	"github.com/meshctl/meshctl/pkg/mgmt/backups"
 	"github.com/meshctl/meshctl/pkg/mgmt/certs"
 	"github.com/meshctl/meshctl/pkg/mgmt/nodes"
+	"github.com/meshctl/meshctl/pkg/mgmt/subs"
 	"github.com/meshctl/meshctl/pkg/store"
 )
 
@@ -53,6 +54,7 @@ type runtime struct {
 	foreman   chores.Foreman // of the child process
 	backups   *backups.Service
 	certs     *certs.Service // that clients see
+	subs      subs.Service   // that tells clients what they may connect to
 	// superseded gets the root's word for a later epoch than the state's.
 	superseded chan mesh.SignedEpoch
 }
@@ -104,6 +106,7 @@ func (r *runtime) units(ready func()) []supervise.Unit {
 		{Name: "grpc", Run: r.runGRPC},
 		{Name: "nodes", Run: r.runNodes},
 		{Name: "epoch", Run: supervise.Always(r.runEpoch)},
+		{Name: "subscription", Run: r.runSubscription},
 		{Name: "ports", Run: r.runPorts},
 		{Name: "socket", Run: r.runSocket},
 		{Name: "serving", Run: func(ctx context.Context, up func()) error { return r.serve(ctx, func() { up(); ready() }) }},

@@ -112,7 +112,7 @@ func (r *runtime) register(g *grpc.Server) {
 	gw := &gateway.Server{Client: r.store.Client(), PeerID: peerID, HasLeader: r.etcd.member.HasLeader, Epoch: r.nodes.Epoch, Log: r.log}
 	gw.Register(g)
 	svc := &adminsvc.Service{
-		Store: r.store, CA: r.authority, ServerStatus: r.status, NewCellCA: ca.NewCellCA, WaitServed: r.nodes.WaitServed, Servers: serversOf{r.cluster},
+		Store: r.store, CA: r.authority, ServerStatus: r.status, Explain: r.subs.Explain, NewCellCA: ca.NewCellCA, WaitServed: r.nodes.WaitServed, Servers: serversOf{r.cluster},
 		Mesh: r.keys.Mesh, Server: r.keys.Server, RootHash: r.rootHash(), Version: r.srv.Version, Log: r.log,
 	}
 	admin.Serve(g, svc.Bindings())
@@ -131,7 +131,12 @@ func (r *runtime) runNodes(ctx context.Context, ready func()) error { return r.n
 func (r *runtime) runPorts(ctx context.Context, ready func()) error {
 	gate := newGate(r.srv.Config.Rates, r.metrics.turned)
 	serve := func(d door, ln net.Listener) func(context.Context) error {
-		p := &port{door: d, tls: r.self.node.ServerTLS(r.policy(d), identity.ProtoGRPC), gate: gate, revs: r.revs, out: r.conveyor, metrics: r.metrics, log: r.log}
+		p := &port{door: d, gate: gate, revs: r.revs, out: r.conveyor, metrics: r.metrics, log: r.log}
+		alpn := []string{identity.ProtoGRPC}
+		if d == doorMesh {
+			alpn, p.relay = append(alpn, identity.ProtoRelay), r.takeRelay
+		}
+		p.tls = r.self.node.ServerTLS(r.policy(d), alpn...)
 		return func(ctx context.Context) error { return p.serve(ctx, ln) }
 	}
 	doors := []func(context.Context) error{serve(doorMesh, r.ports.mesh)}

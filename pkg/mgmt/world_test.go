@@ -168,6 +168,9 @@ func getWorld(t testing.TB) *world {
 		}
 		w := &world{dir: dir, logs: new(logBuffer)}
 		w.conf = testConfig(filepath.Join(dir, "data"))
+		if w.conf.Subscription, theWorld.err = serviceFiles(dir); theWorld.err != nil {
+			return
+		}
 		w.running, theWorld.err = start(w.conf, w.logs, givePassphrase)
 		if theWorld.err == nil {
 			theWorld.world = w
