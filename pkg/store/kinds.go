@@ -72,7 +72,6 @@ func (s *Store) nameless() {
 		kind: kind{folder: folderCA, name: "ca", audited: true, secret: []string{"data"}}}
 	s.Backup = &Collection[string, mesh.BackupSettings]{s: s,
 		kind: kind{folder: folderBackup, name: "backup", audited: true}}
-	s.BackupState = &Collection[string, mesh.BackupState]{s: s,
 	s.CellCerts = &Collection[mesh.CoreID, mesh.CellCert]{s: s,
 		kind: kind{folder: folderCellCerts, name: "cell certificate", secret: []string{"order"}}, // long
 		id:   func(c mesh.CellCert) mesh.CoreID { return c.Core }}
@@ -82,6 +81,7 @@ func (s *Store) nameless() {
 		kind: kind{folder: folderACMEState, name: "acme state"}}
 	s.SubCert = &Collection[string, mesh.SubscriptionCert]{s: s,
 		kind: kind{folder: folderSubCert, name: "subscription certificate", secret: []string{"order"}}} // long
+	s.BackupState = &Collection[string, mesh.BackupState]{s: s,
 		kind: kind{folder: folderBackupState, name: "backup state"}}
 	s.Certs = &Collection[string, mesh.CertRecord]{s: s,
 		kind: kind{folder: folderCerts, name: "cert"},
