@@ -38,11 +38,7 @@ func Headers(p Profile, c Choice) http.Header {
 	h.Set("Subscription-Userinfo", userinfo(p))
 	h.Set("Profile-Update-Interval", strconv.FormatInt(hours(p.Interval), 10))
 	h.Set("Profile-Title", headerText(p.title()))
-	announce := p.Announce
-	if n := notice(p, p.Nodes, nil); n != "" {
-		announce = strings.TrimSpace(n + "\n" + announce)
-	}
-	if announce != "" {
+	if announce := announcement(p); announce != "" {
 		h.Set("Announce", headerText(announce))
 	}
 	if link, ok := headerURL(p.PageURL); ok {
@@ -52,6 +48,22 @@ func Headers(p Profile, c Choice) http.Header {
 		h.Set("Support-Url", link)
 	}
 	return h
+}
+
+// announcement is what an app shows beside the nodes: what the member must know
+// first, then what the operator has to say.
+func announcement(p Profile) string {
+	var out []string
+	if n := notice(p, p.Nodes, nil); n != "" {
+		out = append(out, n)
+	}
+	if p.Stale {
+		out = append(out, "⚠ "+p.AsOf.UTC().Format("2006-01-02 15:04 UTC"))
+	}
+	if p.Announce != "" {
+		out = append(out, p.Announce)
+	}
+	return strings.Join(out, "\n")
 }
 
 // userinfo is bytes and seconds as decimal numbers that fit 64 bits with a

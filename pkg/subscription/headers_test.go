@@ -68,6 +68,16 @@ func TestHeadersSayWhatAppsShow(t *testing.T) {
 	}
 }
 
+// TestOldNewsHasADate: a server without a quorum says of when it speaks (S-10).
+func TestOldNewsHasADate(t *testing.T) {
+	p := everything(t)
+	p.AsOf, p.Stale = time.Date(2026, 11, 30, 12, 3, 4, 0, time.UTC), true
+	want := "⚠ 2026-11-30 12:03 UTC\nMaintenance on Friday"
+	if got := announcement(p); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestIntervalsAreWholeHoursAndNeverNone(t *testing.T) {
 	for d, want := range map[time.Duration]int64{0: 12, -1: 12, time.Second: 1, time.Hour: 1, time.Hour + 1: 2, 720 * time.Hour: 720} {
 		if got := hours(d); got != want {
