@@ -53,7 +53,7 @@ func newProxy(h *handler, c *cell, lim Limits, log *slog.Logger) *proxy {
 			MaxReceiveBufferPerConnection: 4<<20 - 1,
 			MaxReceiveBufferPerStream:     512 << 10,
 		},
-		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	p.server.Protocols.SetHTTP1(true)
 	p.server.Protocols.SetHTTP2(true)
