@@ -3,6 +3,7 @@ package subscription
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -85,7 +86,7 @@ type quoted string
 
 // MarshalYAML quotes.
 func (q quoted) MarshalYAML() (any, error) {
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: string(q), Style: yaml.DoubleQuotedStyle}, nil
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: strings.ToValidUTF8(string(q), "\uFFFD"), Style: yaml.DoubleQuotedStyle}, nil
 }
 
 func (d document) clash() ([]byte, error) {

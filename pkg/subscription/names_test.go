@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
 // awkwardNames are what people and attackers call things.
@@ -69,7 +71,7 @@ func FuzzDocuments(f *testing.F) {
 		p := plainNodes(first, second)
 		for i := range p.Nodes {
 			n := &p.Nodes[i]
-			n.Cell, n.Path, n.Service, n.User = text, text, text, text
+			n.Cell, n.Path, n.Service, n.User, n.Password = text, text, text, text, mesh.Secret(text)
 		}
 		p.Title, p.Announce, p.Member = text, text, text
 		var want []string

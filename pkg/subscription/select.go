@@ -1,7 +1,9 @@
 package subscription
 
 import (
+	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -36,6 +38,7 @@ func abilityOf(f Format) ability {
 const (
 	leftProtocol = "this format cannot say that the node speaks "
 	leftGRPC     = "this format is for clients without gRPC"
+	leftHost     = "its address is neither a DNS name nor an IP address"
 	leftCA       = "the cell has a private authority, which this format cannot carry"
 )
 
@@ -54,6 +57,8 @@ func Select(f Format, p Profile) ([]Node, []Left) {
 	}
 	for _, n := range named(p.Nodes) {
 		switch {
+		case !dialable(n.Host):
+			left = append(left, Left{n.Name, n.Cell, leftHost})
 		case !slices.Contains(can.protocols, n.Offer.Protocol):
 			left = append(left, Left{n.Name, n.Cell, leftProtocol + string(n.Offer.Protocol)})
 		case can.noGRPC && n.Offer.Transport == mesh.TransportGRPC:
@@ -65,4 +70,15 @@ func Select(f Format, p Profile) ([]Node, []Left) {
 		}
 	}
 	return in, left
+}
+
+// dialable says whether host may stand in a document: a DNS name as resolvers
+// take it, or an address without a zone.
+func dialable(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Zone() == ""
+	}
+	return host != "" && !strings.ContainsFunc(host, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '-' && r != '_'
+	})
 }

@@ -47,6 +47,20 @@ func TestFormatsLeaveOutWhatTheyCannotCarry(t *testing.T) {
 	}
 }
 
+func TestOnlyWhatCanBeDialledIsServed(t *testing.T) {
+	for host, want := range map[string]bool{
+		"entry.example.net": true, "xn--e1afmkfd.example": true, "localhost": true, "192.0.2.1": true, "2001:db8::1": true,
+		"": false, "[2001:db8::1]": false, "fe80::1%eth0": false, "a b": false, "a#b": false, "a@b": false, "a/b": false, "a:443": false, "почта.example": false,
+	} {
+		p := plainNodes("a")
+		p.Nodes[0].Host = host
+		in, left := Select(FormatPlain, p)
+		if got := len(in) == 1; got != want || got == (len(left) == 1) {
+			t.Errorf("%q: got %v, %v", host, got, left)
+		}
+	}
+}
+
 // TestPrivateNamesStayOut: where the authority cannot be told, the names of the
 // cell are not told either.
 func TestPrivateNamesStayOut(t *testing.T) {
