@@ -104,6 +104,7 @@ func (l *Lab) found(t testing.TB) {
 	for i := range 2 {
 		clientSide = append(clientSide, netip.AddrPortFrom(subnetAddr(21+byte(i)), 443).String())
 	}
+	subscription := l.subscriptionFiles(t)
 	l.admins = map[*Host]*grpc.ClientConn{}
 	for _, h := range l.Mgmt {
 		socket := filepath.Join(h.Dir, "s")
@@ -113,6 +114,7 @@ func (l *Lab) found(t testing.TB) {
 			"bootstrap-expect": len(peers), "peers": peers, "bootstrap-secret-file": secretFile,
 			"passphrase-file": l.Passphrase,
 			"etcd":            map[string]any{"peer-listen": h.Inside(2380)},
+			"subscription":    subscription,
 			"founding":        map[string]any{"allowed-addresses": []string{subnet.String()}, "entry-addresses": clientSide},
 		}
 		if l.admins[h], err = admin.DialSocket(socket); err != nil {
