@@ -89,6 +89,32 @@ func TestTunnelsOfHTTP2(t *testing.T) {
 	}
 }
 
+// Some clients speak HTTP/2 though they and the core agreed on another protocol,
+// or on none.
+func TestHTTP2WithoutALPN(t *testing.T) {
+	w := newWorld(t)
+	c := newClient()
+	w.know(t, c)
+	s, echo := w.session(t), echoAt(t)
+	for _, alpn := range [][]string{nil, {"h2", "http/1.1"}} {
+		tr := &http.Transport{Protocols: new(http.Protocols), DialContext: func(context.Context, string, string) (net.Conn, error) {
+			cfg := w.clientTLS(c.name())
+			cfg.NextProtos = alpn
+			return w.connectAs(t, s, c, cfg), nil
+		}}
+		tr.Protocols.SetUnencryptedHTTP2(true)
+		conn := openCallAt(t, tr, "http://"+c.name()+"/"+grpcService+"/Tun")
+		if _, err := conn.Write(append(c.trojan(cmdTCP, at(echo)), 'x')); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+			t.Errorf("%v: %v", alpn, err)
+		}
+		_ = conn.Close()
+		tr.CloseIdleConnections()
+	}
+}
+
 // Plain HTTP in HTTP/2 names its origin as authority.
 func TestPlainHTTPInHTTP2(t *testing.T) {
 	w := newWorld(t)

@@ -19,6 +19,7 @@ var datagramPool = sync.Pool{New: func() any { return new(datagram) }}
 
 // framing is how a protocol writes datagrams into a connection.
 type framing struct {
+	fixed bool // all go to one place, and come from there
 	// read says where the next one goes and leaves its n bytes on the reader.
 	read func(r *bufio.Reader) (to clientproto.Destination, n int, err error)
 	// head is what comes before the n bytes of one that is from there.
@@ -28,6 +29,7 @@ type framing struct {
 // vlessFraming is of a connection whose datagrams all go to one place.
 func vlessFraming(to clientproto.Destination) framing {
 	return framing{
+		fixed: true,
 		read: func(r *bufio.Reader) (clientproto.Destination, int, error) {
 			n, err := clientproto.ReadVLESSPacket(r)
 			return to, n, err
@@ -50,6 +52,7 @@ func (h *handler) datagrams(ctx context.Context, g guest, c carrier, br *bufio.R
 	if err != nil {
 		return err
 	}
+	fl.fixed = f.fixed
 	defer fl.Close()
 	defer context.AfterFunc(ctx, func() { _ = fl.Close() })() // nothing is buffered
 	var down sync.WaitGroup

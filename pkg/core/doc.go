@@ -4,8 +4,9 @@
 //
 //	entry ══ session ══▶ admit ─┬─ refuse(code, retryable)
 //	                            └─ accept ─▶ egress ─┬─ forward: one configured address
-//	                                                 └─ proxy: the client's TLS ends here,
-//	                                                    HTTP CONNECT and plain HTTP within
+//	                                                 └─ proxy: the client's TLS ends here, and in it
+//	                                                    speaks VLESS, Trojan, SOCKS or HTTP, over TLS
+//	                                                    itself, WebSocket or gRPC; TCP and UDP
 //
 // What the entry claims about a stream is good for limits and accounting. Who
 // may use the proxy is decided by the device's credentials inside the client's

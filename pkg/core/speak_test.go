@@ -99,8 +99,13 @@ func (w *world) h2(t testing.TB, s *relay.Session, c client) *http.Transport {
 
 func openCall(t testing.TB, tr http.RoundTripper, c client, path string) io.ReadWriteCloser {
 	t.Helper()
+	return openCallAt(t, tr, "https://"+c.name()+path)
+}
+
+func openCallAt(t testing.TB, tr http.RoundTripper, url string) io.ReadWriteCloser {
+	t.Helper()
 	in, out := io.Pipe()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+c.name()+path, in)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, in)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,11 @@ type flow struct {
 	used   atomic.Int64 // when something passed, in nanoseconds
 	beyond atomic.Bool  // it has other destinations than DNS
 	own    atomic.Pointer[ownAddrs]
-	names  map[destination]*located // of the sender alone
+	// only is whom alone the client hears, where its protocol cannot tell it from
+	// whom a datagram is; unset: whoever may be reached.
+	fixed bool
+	only  atomic.Pointer[netip.AddrPort]
+	names map[destination]*located // of the sender alone
 }
 
 // located is what a name was resolved to, the address that works first.
@@ -115,6 +119,7 @@ func (f *flow) Send(ctx context.Context, p []byte, where clientproto.Destination
 	}
 	for i, ap := range at.addrs {
 		if err = f.judge(ap); err == nil {
+			f.hear(ap)
 			_, err = f.conn.WriteToUDPAddrPort(p, ap)
 		}
 		if err == nil {
@@ -127,6 +132,18 @@ func (f *flow) Send(ctx context.Context, p []byte, where clientproto.Destination
 	}
 	f.drop(dropReason(err))
 	return nil
+}
+
+// hear notes where a fixed flow sends to, before the answer can come.
+func (f *flow) hear(ap netip.AddrPort) {
+	if f.fixed && !f.hears(ap) {
+		f.only.Store(&ap)
+	}
+}
+
+func (f *flow) hears(from netip.AddrPort) bool {
+	only := f.only.Load()
+	return !f.fixed || only != nil && *only == from
 }
 
 // locate returns where to send to; there is at least one address.
@@ -196,7 +213,7 @@ func (f *flow) Receive(take func(p []byte, from netip.AddrPort) error) error {
 		return nil // an ICMP message about a datagram before
 	}
 	from = netip.AddrPortFrom(from.Addr().Unmap().WithZone(""), from.Port())
-	if err := f.judge(from); err != nil {
+	if !f.hears(from) || f.judge(from) != nil {
 		f.drop("uninvited")
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -95,6 +96,14 @@ func TestDatagramsOfVLESS(t *testing.T) {
 			if _, err := io.ReadFull(conn, got); err != nil || !bytes.Equal(got, want) {
 				t.Fatalf("%s, %d bytes: %v", name, size, err)
 			}
+		}
+		// There is no way to say that this is from elsewhere.
+		if _, err := conn.Write(append(vlessPacket([]byte("+x")), vlessPacket([]byte("y"))...)); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 3)
+		if _, err := io.ReadFull(conn, got); err != nil || string(got[2:]) != "y" {
+			t.Errorf("%s: %q, %v", name, got, err)
 		}
 		_ = conn.Close()
 	}
@@ -183,6 +192,72 @@ func TestDatagramsAreJudgedOneByOne(t *testing.T) {
 		if len(got) > 0 && got[0] == '+' && p.check(netip.MustParseAddrPort(second), nil) != nil {
 			t.Fatalf("%q came from where nobody may send", got)
 		}
+	}
+}
+
+// IPv6 is as IPv4, where a destination is named by address and by name.
+func TestIPv6(t *testing.T) {
+	w := newWorld(t, func(o *Options) {
+		o.Config.Egress.Allow = append(o.Config.Egress.Allow, netip.MustParsePrefix("::1/128"))
+	})
+	c := newClient()
+	w.know(t, c)
+	w.dialer.resolve = func(context.Context, string) ([]netip.Addr, error) { return []netip.Addr{netip.IPv6Loopback()}, nil }
+	u, err := net.ListenUDP("udp6", &net.UDPAddr{IP: net.IPv6loopback})
+	if err != nil {
+		t.Skipf("no IPv6 on this machine: %v", err)
+	}
+	ln, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var servers sync.WaitGroup
+	defer servers.Wait()
+	defer ln.Close()
+	defer u.Close()
+	servers.Go(func() {
+		b := make([]byte, 100)
+		for {
+			n, from, err := u.ReadFromUDPAddrPort(b)
+			if err != nil {
+				return
+			}
+			_, _ = u.WriteToUDPAddrPort(b[:n], from)
+		}
+	})
+	servers.Go(func() {
+		for {
+			d, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(d, d)
+			_ = d.Close()
+		}
+	})
+	s := w.session(t)
+	for _, name := range []string{"", "six.example.com", "шесть.example.com"} {
+		to := at(u.LocalAddr().String())
+		dst := at(ln.Addr().String())
+		if name != "" {
+			to = clientproto.Destination{Name: name, Port: to.Port}
+			dst = clientproto.Destination{Name: name, Port: dst.Port}
+		}
+		conn := w.connect(t, s, c)
+		if _, err := conn.Write(append(c.trojan(cmdMux, to), trojanPacket(to, []byte("x"))...)); err != nil {
+			t.Fatal(err)
+		}
+		if from, p := readTrojanPacket(t, bufio.NewReader(conn)); string(p) != "x" || from.String() != u.LocalAddr().String() {
+			t.Errorf("%q from %s", p, from)
+		}
+		conn = w.connect(t, s, c)
+		if _, err := conn.Write(append(c.trojan(cmdTCP, dst), 'x')); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+			t.Error(err)
+		}
+		_ = conn.Close()
 	}
 }
 
