@@ -133,7 +133,8 @@ func (s *Service) write(w http.ResponseWriter, r *http.Request, f found, choice 
 
 // document makes the answer, unless it was made of the same before.
 func (s *Service) document(r *http.Request, f found, choice subscription.Choice, link string) (*document, error) {
-	k := docKey{device: f.device, format: choice.Format}
+	f.profile.TrustsCA = r.URL.Query().Get("ca") == "installed"
+	k := docKey{device: f.device, format: choice.Format, trusts: f.profile.TrustsCA}
 	if choice.Format == subscription.FormatHTML {
 		choice.Format = subscription.FormatPlain
 	}

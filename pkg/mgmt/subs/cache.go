@@ -24,6 +24,7 @@ type cache struct {
 type docKey struct {
 	device mesh.DeviceID
 	format subscription.Format
+	trusts bool // Profile.TrustsCA
 }
 
 // document is a finished answer.
