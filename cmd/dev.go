@@ -32,11 +32,12 @@ func newDevUp() *cobra.Command {
 folder of its own, and adds a cell, a member and a device. It stays in the
 foreground; one Ctrl-C stops everything and leaves nothing behind.
 
-With --demo it goes through the main job by itself and ends: a page is fetched;
-while clients open new connections and one downloads, the management server that
-leads is killed, changes work again, it comes back and catches up, and no client
-has noticed; a core is killed, the page is fetched through the other core; the
-device is revoked and refused. What a client noticed is an error.`,
+With --demo it goes through the main job by itself and ends: a page is fetched,
+also with what the device's subscription says; while clients open new
+connections and one downloads, the management server that leads is killed,
+changes work again, it comes back and catches up, and no client has noticed; a
+core is killed, the page is fetched through the other core; the device is
+revoked and refused. What a client noticed is an error.`,
 		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if s.Servers != 1 && s.Servers != 3 {
@@ -113,6 +114,10 @@ ready. Try, in another terminal:
   curl --proxy https://%[1]s:%[2]s --resolve %[1]s:%[2]s:%[9]s \
        --proxy-cacert %[3]s --proxy-user '%[4]s:%[5]s' %[6]s
 
+  # what the device's subscription serves to a client: links, sing-box, Xray, …
+  curl --resolve %[12]s:%[2]s:%[9]s --cacert %[13]s -A sing-box/1.12 \
+       %[14]s
+
   # look around and change things
   export MESHCTL_SOCKET=%[7]s
   %[10]s admin status
@@ -125,7 +130,7 @@ ready. Try, in another terminal:
 
 Ctrl-C here stops everything.
 `, m.Link.ServerName, port, shellWord(m.CAFile()), m.Link.User, m.Link.Secret, m.Origin.URL(), shellWord(m.SocketPath()), dev.DeviceName, host,
-		shellWord(os.Args[0]), dirFlag(m.Dir))
+		shellWord(os.Args[0]), dirFlag(m.Dir), dev.SubscriptionName, shellWord(m.SubscriptionCAFile()), m.Subscription.Reveal())
 }
 
 // dirFlag is what leads another command to the same folder.

@@ -25,7 +25,10 @@ func (m *Mesh) Demo(ctx context.Context) error {
 		return err
 	}
 	fetch := func(ctx context.Context) error { return Fetch(ctx, client, m.Origin.URL()) }
-	steps := []demoStep{{"page fetched through entry and core", fetch}}
+	steps := []demoStep{
+		{"page fetched through entry and core", fetch},
+		{"page fetched with what the subscription says", m.fetchAsSubscribed},
+	}
 	if curl, err := exec.LookPath("curl"); err == nil {
 		steps = append(steps, demoStep{"page fetched by curl through the other entry", func(ctx context.Context) error { return m.curl(ctx, curl) }})
 	}

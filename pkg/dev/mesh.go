@@ -51,6 +51,9 @@ type Mesh struct {
 	Admin  *grpc.ClientConn
 	Device admin.DeviceView
 	Link   admin.DeviceLink
+	// Subscription is the link from which the device's client learns all that is
+	// in Link.
+	Subscription mesh.Secret
 
 	sockets  []*grpc.ClientConn // of Servers
 	lock     *os.File
@@ -104,7 +107,7 @@ func Up(ctx context.Context, s Settings) (_ *Mesh, err error) {
 	if err := m.save(); err != nil { // before anything else, so that remains of it are known as ours
 		return nil, err
 	}
-	for _, stage := range []func(context.Context) error{m.startServers, m.startCores, m.startEntries, m.addDevice} {
+	for _, stage := range []func(context.Context) error{m.startServers, m.startCores, m.startEntries, m.addDevice, m.addSubscription} {
 		if err := stage(ctx); err != nil {
 			return nil, err
 		}

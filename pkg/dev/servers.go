@@ -58,6 +58,10 @@ func (m *Mesh) prepareServers() error {
 	if err != nil {
 		return err
 	}
+	if err := m.makeCertificate(); err != nil {
+		return err
+	}
+	subCert, subKey := m.subscriptionFiles()
 	var peers []string
 	for i := range n {
 		peers = append(peers, ports[i*portsOfServer+4])
@@ -83,6 +87,7 @@ func (m *Mesh) prepareServers() error {
 			"gossip-listen":   own[4],
 			"passphrase-file": passphrase,
 			"etcd":            map[string]any{"client-listen": own[1], "peer-listen": own[2]},
+			"subscription":    map[string]any{"cert-file": subCert, "key-file": subKey},
 			"founding":        map[string]any{"allowed-addresses": []string{"127.0.0.0/8"}, "entry-addresses": m.EntryAddresses},
 		}
 		if n > 1 {

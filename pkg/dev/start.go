@@ -32,8 +32,10 @@ func (m *Mesh) addCellAndMember(ctx context.Context) error {
 	if _, err := admin.CellAdd.Call(ctx, m.Admin, admin.CellAddRequest{Name: CellName, Suffix: CellSuffix}); err != nil {
 		return err
 	}
-	_, err := admin.MemberAdd.Call(ctx, m.Admin, admin.MemberAddRequest{Name: MemberName})
-	return err
+	if _, err := admin.MemberAdd.Call(ctx, m.Admin, admin.MemberAddRequest{Name: MemberName}); err != nil {
+		return err
+	}
+	return m.nameSubscription(ctx)
 }
 
 func (m *Mesh) startCore(ctx context.Context, name string) error {
@@ -125,6 +127,10 @@ func (m *Mesh) addDevice(ctx context.Context) error {
 		}
 		return os.WriteFile(m.CAFile(), []byte(m.Link.CA), 0o644)
 	})
+}
+
+func (m *Mesh) addSubscription(ctx context.Context) error {
+	return m.step(ctx, "device subscribed through an entry", m.subscribe)
 }
 
 // CAFile is where the cell's CA is, for clients.
