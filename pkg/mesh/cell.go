@@ -41,7 +41,8 @@ type GuestLimits struct {
 	// is not lower.
 	Connections int `json:"connections,omitzero"`
 	// Traffic is how many bytes all devices of one member may move as guests,
-	// in both directions together, since their cell was compromised.
+	// in both directions together, since their cell was compromised: from the
+	// beginning of that hour, since counts are of whole hours.
 	Traffic int64 `json:"traffic,omitzero"`
 }
 

@@ -45,6 +45,7 @@ const (
 	EventBackupReaders    EventType = "backup-readers-changed"
 	EventMeshRestored     EventType = "mesh-restored"
 	EventMeshCollected    EventType = "mesh-collected"
+	EventQuotaReached     EventType = "quota-reached"
 )
 
 // Event is something worth telling people about.

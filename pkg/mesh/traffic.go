@@ -106,6 +106,9 @@ type TrafficTotals struct {
 type DeviceTotal struct {
 	Traffic
 	Last Hour `json:"last,omitzero"` // when it moved something
+	// Guest is what it has moved as a guest, by the cell that took it in; it is
+	// part of what it has moved in all.
+	Guest map[CellID]GuestTotal `json:"guest,omitzero"`
 	// Meters are the counts that are in it already, by core and meter.
 	Meters map[string]MeterMark `json:"meters,omitzero"`
 }
@@ -116,9 +119,20 @@ type MeterMark struct {
 	Hour Hour `json:"hour"`
 }
 
+// GuestTotal is what a device has moved as a guest since its cell was compromised.
+type GuestTotal struct {
+	Traffic
+	Since time.Time `json:"since,omitzero"` // when its cell was
+}
+
+// GuestOf says of a device and a core through which it moves something, whether it
+// is a guest there: in which cell, and since when its own is compromised.
+type GuestOf func(DeviceID, CoreID) (host CellID, since time.Time, guest bool)
+
 // Add counts what h has beyond what was counted of its meter, and says whether
-// that was anything. Adding again, or something earlier, changes nothing.
-func (t *TrafficTotals) Add(h MeterHour) (changed bool) {
+// that was anything. Adding again, or something earlier, changes nothing. Nobody is
+// a guest for a guestOf that is nil.
+func (t *TrafficTotals) Add(h MeterHour, guestOf GuestOf) (changed bool) {
 	meter := string(h.Core) + "." + h.Meter
 	for id, now := range h.Devices {
 		d := t.Devices[id]
@@ -133,6 +147,11 @@ func (t *TrafficTotals) Add(h MeterHour) (changed bool) {
 			d.Meters = map[string]MeterMark{}
 		}
 		d.Meters[meter] = MeterMark{now.Max(was.Traffic), max(was.Hour, h.Hour)}
+		if guestOf != nil {
+			if host, since, guest := guestOf(id, h.Core); guest && h.Hour >= HourOf(since) {
+				d.addGuest(host, since, more)
+			}
+		}
 		if t.Devices == nil {
 			t.Devices = map[DeviceID]DeviceTotal{}
 		}
@@ -144,6 +163,20 @@ func (t *TrafficTotals) Add(h MeterHour) (changed bool) {
 		changed = true
 	}
 	return changed
+}
+
+// addGuest begins anew where the device was a guest before.
+func (d *DeviceTotal) addGuest(host CellID, since time.Time, more Traffic) {
+	was := d.Guest[host]
+	if !was.Since.Equal(since) {
+		was = GuestTotal{Since: since}
+	}
+	was.Traffic = was.Plus(more)
+	d.Guest = maps.Clone(d.Guest)
+	if d.Guest == nil {
+		d.Guest = map[CellID]GuestTotal{}
+	}
+	d.Guest[host] = was
 }
 
 // maxMarks is how many meters of a device are kept that are not needed any more.

@@ -59,7 +59,7 @@ func TestTotalsAreTheSameInAnyOrder(t *testing.T) {
 			list := slices.Concat(hours, hours[:r.IntN(len(hours))])
 			r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 			for _, h := range list {
-				got.Add(h)
+				got.Add(h, nil)
 			}
 			if got.Devices["x"].Up != want["x"] || got.Devices["y"].Up != want["y"] {
 				t.Fatalf("seed %d: got %+v, want %v", seed, got, want)
@@ -70,9 +70,34 @@ func TestTotalsAreTheSameInAnyOrder(t *testing.T) {
 			if !reflect.DeepEqual(got.Cores, first.Cores) {
 				t.Fatalf("seed %d: cores %v and %v", seed, got.Cores, first.Cores)
 			}
-			if got.Add(list[0]) {
+			if got.Add(list[0], nil) {
 				t.Fatalf("seed %d: counted again", seed)
 			}
 		}
+	}
+}
+
+func TestTrafficOfGuestsCountsSinceTheirCellWasLost(t *testing.T) {
+	since := time.Date(2026, 11, 30, 10, 20, 0, 0, time.UTC)
+	guestOf := func(d DeviceID, c CoreID) (CellID, time.Time, bool) { return "b", since, d == "x" && c == "core-b" }
+	var got TrafficTotals
+	add := func(hour Hour, core CoreID, up int64) {
+		got.Add(MeterHour{Hour: hour, Core: core, Meter: "m", Devices: map[DeviceID]Traffic{"x": {Up: up}, "y": {Up: up}}}, guestOf)
+	}
+	add("2026113008", "core-b", 100) // of before
+	add("2026113010", "core-a", 50)  // at home
+	add("2026113010", "core-b", 107)
+	add("2026113010", "core-b", 107) // again
+	add("2026113011", "core-b", 110)
+	if g := got.Devices["x"].Guest["b"]; g.Up != 10 || !g.Since.Equal(since) || got.Devices["x"].Up != 160 {
+		t.Errorf("got %+v", got.Devices["x"])
+	}
+	if len(got.Devices["y"].Guest) != 0 {
+		t.Errorf("got %+v of one who is no guest", got.Devices["y"])
+	}
+	since = since.Add(24 * time.Hour)
+	add("2026120110", "core-b", 113)
+	if g := got.Devices["x"].Guest["b"]; g.Up != 3 {
+		t.Errorf("after another loss: %+v", g)
 	}
 }

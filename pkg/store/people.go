@@ -83,6 +83,9 @@ func (p *People) Places(id mesh.DeviceID, now time.Time) []Place {
 		return nil
 	}
 	since := max(d.Rev, m.Rev, own.Rev)
+	if d.Value.Limits.Traffic > 0 {
+		since = max(since, p.Spent[string(id)].Rev)
+	}
 	cells, taken := map[mesh.CellID]mesh.Cell{own.Value.ID: own.Value}, mesh.Taken{}
 	guest := since
 	if own.Value.State != mesh.CellActive {

@@ -56,10 +56,14 @@ type TrafficNow struct {
 	All     mesh.Traffic
 }
 
-// Traffic adds up totals and the hours since, all as of one moment.
-func (s *Store) Traffic(ctx context.Context) (TrafficNow, error) {
+// Traffic adds up totals and the hours since, all as of one moment. What guests
+// have moved is of the totals alone.
+func (s *Store) Traffic(ctx context.Context) (TrafficNow, error) { return s.TrafficOf(ctx, nil) }
+
+// TrafficOf is Traffic with what guests have moved up to now.
+func (s *Store) TrafficOf(ctx context.Context, guestOf mesh.GuestOf) (TrafficNow, error) {
 	for range 3 { // a page can be compacted away between two requests
-		out, err := s.traffic(ctx)
+		out, err := s.traffic(ctx, guestOf)
 		if errors.Is(err, rpctypes.ErrCompacted) {
 			continue
 		}
@@ -68,7 +72,7 @@ func (s *Store) Traffic(ctx context.Context) (TrafficNow, error) {
 	return TrafficNow{}, wrap("read traffic", ErrCompacted)
 }
 
-func (s *Store) traffic(ctx context.Context) (TrafficNow, error) {
+func (s *Store) traffic(ctx context.Context, guestOf mesh.GuestOf) (TrafficNow, error) {
 	entries, at, err := s.list(ctx, s.Totals.prefix(), 0)
 	if err != nil {
 		return TrafficNow{}, err
@@ -95,15 +99,15 @@ func (s *Store) traffic(ctx context.Context) (TrafficNow, error) {
 	if err != nil {
 		return TrafficNow{}, err
 	}
-	return sumTraffic(shards, hours), nil
+	return sumTraffic(shards, hours, guestOf), nil
 }
 
-func sumTraffic(shards map[string]mesh.TrafficTotals, hours []mesh.MeterHour) TrafficNow {
+func sumTraffic(shards map[string]mesh.TrafficTotals, hours []mesh.MeterHour, guestOf mesh.GuestOf) TrafficNow {
 	parts := SplitHours(hours)
 	for id, list := range parts {
 		t := shards[id]
 		for _, h := range list {
-			t.Add(h)
+			t.Add(h, guestOf)
 		}
 		shards[id] = t
 	}

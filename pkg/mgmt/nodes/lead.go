@@ -17,6 +17,7 @@ const office = "nodes"
 //	routes and targets   derived from devices, cells, cores and what cores acknowledged
 //	absent               cores that no server sees are lost; statuses that dead servers left
 //	totals               hours of traffic that are over are added up
+//	quotas               whose traffic is used up
 //	service              the name of the subscription service leads to the servers
 //	rollouts             a changed configuration goes to one node of a group first
 //
@@ -43,6 +44,7 @@ func (s *Service) lead(ctx context.Context) error {
 		{name: "routes", pass: routes.pass, wake: s.wakes.routes, settle: 10 * time.Millisecond, every: s.times.Pass},
 		{name: "absent", pass: l.absent, wake: s.wakes.absent, settle: 500 * time.Millisecond, every: s.times.Pass},
 		{name: "totals", pass: l.totals, wake: newSignal(), every: s.times.Pass},
+		{name: "quotas", pass: l.quotas, wake: newSignal(), every: s.times.Meter},
 		{name: "service", pass: l.serviceName, wake: s.wakes.service, settle: 10 * time.Millisecond, every: s.times.Pass},
 		{name: "rollouts", pass: l.rollouts, wake: s.wakes.rollout, settle: 10 * time.Millisecond, every: s.times.Pass},
 	} {

@@ -48,6 +48,7 @@ type meterWorld struct {
 	cores   []*meteredCore
 	at      []int // which server has the core's stream
 	now     time.Time
+	guestOf mesh.GuestOf
 }
 
 func newMeterWorld(t *testing.T) *meterWorld {
@@ -83,7 +84,7 @@ func (w *meterWorld) flush(i int) {
 // tally adds up with what is known of cores as they are.
 func (w *meterWorld) tally() {
 	w.t.Helper()
-	t := tallier{store: w.store, exists: everyone, current: func(meter string) bool {
+	t := tallier{store: w.store, exists: everyone, guestOf: w.guestOf, current: func(meter string) bool {
 		for _, c := range w.cores {
 			if meter == string(c.id)+"."+c.meter() {
 				return true

@@ -38,6 +38,7 @@ type tallier struct {
 	// whether there is such a device, as far as this server sees.
 	current func(meter string) bool
 	exists  func(mesh.DeviceID) bool
+	guestOf mesh.GuestOf
 }
 
 // totals is one pass of the tallier.
@@ -49,7 +50,8 @@ func (l *leader) totals(ctx context.Context, _ bool) (time.Time, error) {
 			st, ok := l.s.view.status.Get(nodeOf(mesh.RoleCore, core))
 			return ok && meter == meterOf(helloOf(st))
 		},
-		exists: func(id mesh.DeviceID) bool { _, ok := l.s.view.devices.Get(id); return ok },
+		exists:  func(id mesh.DeviceID) bool { _, ok := l.s.view.devices.Get(id); return ok },
+		guestOf: l.s.guestOf(),
 	}
 	if err := t.pass(ctx, time.Now()); err != nil {
 		return time.Time{}, fmt.Errorf("nodes: add up traffic: %w", err)
@@ -136,7 +138,7 @@ func (t tallier) add(ctx context.Context, shard string, hours []mesh.MeterHour, 
 		}
 		changed := false
 		for _, h := range hours {
-			changed = totals.Add(h) || changed
+			changed = totals.Add(h, t.guestOf) || changed
 		}
 		if !changed {
 			return nil
