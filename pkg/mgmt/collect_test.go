@@ -2,6 +2,7 @@ package mgmt
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
 	"github.com/meshctl/meshctl/pkg/identity"
 	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/relay"
 )
 
 // node is a node as it is shipped, but for what it does with what it gets.
@@ -179,6 +181,12 @@ func (f refusedFive) servesNobody(t *testing.T, r *running, entry, victim *node,
 		t.Errorf("a look-up: %v", err)
 	}
 	wants("a look-up", err)
+	if sess, err := relayTo(t, r.addr.Mesh, entry.Node); err == nil {
+		err = refusalOf(t, sess, serviceName)
+		if _, spoke := errors.AsType[*relay.RefusedError](err); err == nil || spoke {
+			t.Errorf("an entry may bring clients: %v", err)
+		}
+	}
 	for _, n := range []*identity.Node{f.core, f.entry, f.chef} {
 		_, err := controlpb.NewRenewalClient(as(t, r.addr.Mesh, n)).Renew(t.Context(), &controlpb.RenewRequest{})
 		wants("a renewal", err)

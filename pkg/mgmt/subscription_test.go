@@ -117,6 +117,30 @@ func TestOnlyEntriesBringClients(t *testing.T) {
 	}
 }
 
+func TestARevokedEntryBringsNobody(t *testing.T) {
+	w := getWorld(t)
+	entry := w.node(t, mesh.RoleEntry)
+	sess, err := relayTo(t, w.addr.Mesh, entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, spoke := errors.AsType[*relay.RefusedError](refusalOf(t, sess, "x.example.net")); !spoke {
+		t.Fatal("the server does not answer")
+	}
+	call(t, admin.EntryRevoke, w.local(t), admin.RevokeRequest{Ref: entry.Identity().ID})
+	select {
+	case <-sess.Done():
+	case <-time.After(20 * time.Second):
+		t.Error("its session is still open")
+	}
+	if again, err := relayTo(t, w.addr.Mesh, entry); err == nil {
+		err = refusalOf(t, again, "x.example.net")
+		if _, spoke := errors.AsType[*relay.RefusedError](err); err == nil || spoke {
+			t.Errorf("it was let in again: %v", err)
+		}
+	}
+}
+
 // TestClientsAreTold goes the whole way, from an administrator's command to what
 // a client reads, at a real server.
 func TestClientsAreTold(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/meshctl/meshctl/internal/ratelimit"
 	"github.com/meshctl/meshctl/pkg/relay"
 )
 
@@ -20,6 +21,7 @@ type door struct {
 	closed   bool
 	sessions map[*relay.Session]string // to the entry
 	streams  map[string]int            // by entry
+	sources  map[netip.Addr]int        // streams by the client's address, as far as entries name it
 	total    int
 	wg       sync.WaitGroup
 	life     context.Context //nolint:containedctx // of the sessions, which many calls of Take begin
@@ -27,7 +29,7 @@ type door struct {
 }
 
 func newDoor(s *Service) *door {
-	d := &door{s: s, sessions: map[*relay.Session]string{}, streams: map[string]int{}}
+	d := &door{s: s, sessions: map[*relay.Session]string{}, streams: map[string]int{}, sources: map[netip.Addr]int{}}
 	d.clients = &clients{conns: make(chan net.Conn), done: make(chan struct{})}
 	d.life, d.cut = context.WithCancel(context.Background())
 	return d
@@ -99,7 +101,7 @@ func (d *door) offer(in *relay.Incoming, entry string) {
 			d.s.Log.Debug("refusal not sent", "trace", h.Trace, "err", err)
 		}
 	}
-	name := d.s.Name()
+	name, source := d.s.Name(), ratelimit.Block(h.Client.Addr())
 	switch {
 	case name == "" || h.ServerName != string(name):
 		refuse(relay.CodeUnknownDevice, false, "not the name of the subscription service")
@@ -107,39 +109,46 @@ func (d *door) offer(in *relay.Incoming, entry string) {
 	case d.s.Certificate() == nil:
 		refuse(relay.CodeInternal, true, "no certificate for the subscription service yet")
 		return
-	case !d.enter(entry):
+	case !d.enter(entry, source):
 		refuse(relay.CodeLimit, true, "too many clients of the subscription service")
 		return
 	}
 	st, err := in.Accept()
 	if err != nil {
-		d.leave(entry)
+		d.leave(entry, source)
 		return // the entry has asked another server
 	}
-	c := &client{Stream: st, from: addrOf(h.Client), closed: sync.OnceFunc(func() { d.leave(entry) })}
+	c := &client{Stream: st, from: addrOf(h.Client), closed: sync.OnceFunc(func() { d.leave(entry, source) })}
 	if !d.clients.put(c) {
 		st.Reset(relay.CodeGoingAway)
 		c.closed()
 	}
 }
 
-func (d *door) enter(entry string) bool {
+func (d *door) enter(entry string, source netip.Addr) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if most := d.s.Limits.Streams; d.closed || d.total >= most || d.streams[entry] >= max(1, most/2) {
 		return false
 	}
+	if source.IsValid() && d.sources[source] >= d.s.Limits.PerSource {
+		return false
+	}
 	d.total++
 	d.streams[entry]++
+	d.sources[source]++
 	return true
 }
 
-func (d *door) leave(entry string) {
+func (d *door) leave(entry string, source netip.Addr) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.total--
 	if d.streams[entry]--; d.streams[entry] == 0 {
 		delete(d.streams, entry)
+	}
+	if d.sources[source]--; d.sources[source] == 0 {
+		delete(d.sources, source)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -188,6 +189,55 @@ func TestOneEntryDoesNotKeepOthersOut(t *testing.T) {
 	}
 	c.Close()
 	eventually(t, "room again", func() bool { return w.door.open() == 2 })
+}
+
+func TestOneAddressDoesNotKeepOthersOut(t *testing.T) {
+	w := start(t, func(s *Service) { s.Limits = Limits{PerSource: 2} })
+	sess := w.entry(t, "entry-1")
+	from := netip.MustParseAddrPort("[2001:db8::1]:1")
+	for range 2 {
+		if _, err := open(t.Context(), sess, serviceName, from); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := open(t.Context(), sess, serviceName, netip.MustParseAddrPort("[2001:db8::2]:1"))
+	if no, ok := errors.AsType[*relay.RefusedError](err); !ok || no.Code != relay.CodeLimit {
+		t.Errorf("a third client of that network: %v", err)
+	}
+	for range 3 { // who is not named is not counted
+		if _, err := open(t.Context(), sess, serviceName, netip.AddrPort{}); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := open(t.Context(), sess, serviceName, clientAddress); err != nil {
+		t.Errorf("another address: %v", err)
+	}
+}
+
+func TestManyClientsAtOnce(t *testing.T) {
+	w := start(t, func(s *Service) { s.Limits.PerSource = 1000 })
+	cell, ada := w.addCell("Berlin"), w.addMember("ada")
+	var secrets []mesh.Secret
+	for range 100 {
+		_, secret := w.addDevice(ada, cell)
+		secrets = append(secrets, secret)
+	}
+	w.known(t, secrets[99])
+	sessions := []*relay.Session{w.entry(t, "entry-1"), w.entry(t, "entry-2")}
+	var wg sync.WaitGroup
+	for i, secret := range secrets {
+		wg.Go(func() {
+			c := w.client(t, sessions[i%2], i%3 > 0)
+			for range 3 {
+				if r := get(t, c, secret); r.status != http.StatusOK || r.body == "" {
+					t.Errorf("client %d: %d", i, r.status)
+				}
+			}
+			c.CloseIdleConnections()
+		})
+	}
+	wg.Wait()
+	eventually(t, "all have left", func() bool { return w.door.open() == 0 })
 }
 
 func TestAServerThatStopsSendsEntriesElsewhere(t *testing.T) {

@@ -48,6 +48,8 @@ type Limits struct {
 	// Sessions and Streams are how many there may be at once, in all. One entry
 	// may have half of each. 0: 256 and 1024.
 	Sessions, Streams int
+	// PerSource is how many clients one address may have at once. 0: 64.
+	PerSource int
 	// Misses is how many requests a minute one client address may make with
 	// secrets that do not exist, Fetches how many one secret is answered. 0: 30.
 	Misses, Fetches int
@@ -61,6 +63,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	def(&l.Sessions, 256)
 	def(&l.Streams, 1024)
+	def(&l.PerSource, 64)
 	def(&l.Misses, 30)
 	def(&l.Fetches, 30)
 	return l
