@@ -1,9 +1,11 @@
 package subs
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/base64"
 	"errors"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -175,9 +177,11 @@ func TestOneEntryDoesNotKeepOthersOut(t *testing.T) {
 	}
 	other := w.entry(t, "entry-2")
 	for range 2 {
-		if _, err := open(t.Context(), first, serviceName, clientAddress); err != nil {
+		c, err := open(t.Context(), first, serviceName, clientAddress)
+		if err != nil {
 			t.Fatal(err)
 		}
+		defer c.Close()
 	}
 	_, err := open(t.Context(), second, serviceName, clientAddress)
 	if no, ok := errors.AsType[*relay.RefusedError](err); !ok || no.Code != relay.CodeLimit || !no.Retryable {
@@ -195,21 +199,28 @@ func TestOneAddressDoesNotKeepOthersOut(t *testing.T) {
 	w := start(t, func(s *Service) { s.Limits = Limits{PerSource: 2} })
 	sess := w.entry(t, "entry-1")
 	from := netip.MustParseAddrPort("[2001:db8::1]:1")
+	enter := func(from netip.AddrPort) error {
+		c, err := open(t.Context(), sess, serviceName, from)
+		if err == nil {
+			t.Cleanup(func() { c.Close() })
+		}
+		return err
+	}
 	for range 2 {
-		if _, err := open(t.Context(), sess, serviceName, from); err != nil {
+		if err := enter(from); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, err := open(t.Context(), sess, serviceName, netip.MustParseAddrPort("[2001:db8::2]:1"))
+	err := enter(netip.MustParseAddrPort("[2001:db8::2]:1"))
 	if no, ok := errors.AsType[*relay.RefusedError](err); !ok || no.Code != relay.CodeLimit {
 		t.Errorf("a third client of that network: %v", err)
 	}
 	for range 3 { // who is not named is not counted
-		if _, err := open(t.Context(), sess, serviceName, netip.AddrPort{}); err != nil {
+		if err := enter(netip.AddrPort{}); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := open(t.Context(), sess, serviceName, clientAddress); err != nil {
+	if err := enter(clientAddress); err != nil {
 		t.Errorf("another address: %v", err)
 	}
 }
@@ -282,3 +293,48 @@ func TestAPanicEndsOneRequestOnly(t *testing.T) {
 type panics struct{ *facts }
 
 func (panics) Member(mesh.MemberID) (mesh.Member, bool) { panic("planted") }
+
+// Guesses count against the address that the entry names, each its own.
+func TestTheClientsAddressIsWhatTheEntrySays(t *testing.T) {
+	w := start(t, func(s *Service) { s.Limits.Misses = 3 })
+	sess := w.entry(t, "entry-1")
+	guess := func(from string) int {
+		c := w.client(t, sess, true)
+		c.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return open(ctx, sess, serviceName, netip.MustParseAddrPort(from))
+		}
+		return get(t, c, mesh.NewSecret(24)).status
+	}
+	for range 3 {
+		if got := guess("192.0.2.1:1"); got != http.StatusNotFound {
+			t.Fatalf("a guess: %d", got)
+		}
+	}
+	if got := guess("192.0.2.1:2"); got != http.StatusTooManyRequests {
+		t.Errorf("one guess more: %d", got)
+	}
+	if got := guess("192.0.2.2:1"); got != http.StatusNotFound {
+		t.Errorf("from elsewhere: %d", got)
+	}
+}
+
+// A client that says nothing is let go, and has no room for long.
+func TestSilentClientsAreLetGo(t *testing.T) {
+	w := start(t, func(s *Service) { s.headerTime = 200 * time.Millisecond })
+	sess := w.entry(t, "entry-1")
+	silent, err := open(t.Context(), sess, serviceName, clientAddress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	conn, err := open(t.Context(), sess, serviceName, clientAddress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := tls.Client(conn, &tls.Config{RootCAs: w.roots, ServerName: string(serviceName)})
+	defer half.Close()
+	if _, err := half.Write([]byte("GET /s/x HTTP/1.1\r\nHost: x\r\nX-Slow: ")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "both have been let go", func() bool { return w.door.open() == 0 })
+}

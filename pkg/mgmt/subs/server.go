@@ -1,6 +1,7 @@
 package subs
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -23,7 +24,7 @@ func (s *Service) server() *http.Server {
 	return &http.Server{
 		Handler:                      s.guarded(http.HandlerFunc(s.answer)),
 		TLSConfig:                    s.tlsConfig(),
-		ReadHeaderTimeout:            headerTime,
+		ReadHeaderTimeout:            cmp.Or(s.headerTime, headerTime),
 		ReadTimeout:                  requestTime,
 		WriteTimeout:                 answerTime,
 		IdleTimeout:                  idleTime,

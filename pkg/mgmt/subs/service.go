@@ -41,6 +41,8 @@ type Service struct {
 	cache   cache
 	door    *door
 	running atomic.Bool
+
+	headerTime time.Duration // in tests, how long a client may be silent
 }
 
 // Limits bound what clients and entries can make the server do.
