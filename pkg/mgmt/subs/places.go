@@ -13,8 +13,19 @@ func (s *Service) people(d mesh.Device) *store.People {
 	p := &store.People{
 		Members: map[mesh.MemberID]store.Item[mesh.Member]{},
 		Devices: map[mesh.DeviceID]store.Item[mesh.Device]{d.ID: {Key: string(d.ID), Value: d}},
-		Cells:   items(s.State.Cells()),
-		Spent:   items(s.State.Spent()),
+		Cells:   map[mesh.CellID]store.Item[mesh.Cell]{},
+		Spent:   map[string]store.Item[mesh.Spent]{},
+	}
+	spent := s.State.Spent()
+	note := func(id string) {
+		if v, ok := spent[id]; ok {
+			p.Spent[id] = store.Item[mesh.Spent]{Key: id, Value: v}
+		}
+	}
+	note(string(d.ID))
+	for id, c := range s.State.Cells() {
+		p.Cells[id] = store.Item[mesh.Cell]{Key: string(id), Value: c}
+		note(mesh.SpentGuests(id, d.Member))
 	}
 	if m, ok := s.State.Member(d.Member); ok {
 		p.Members[m.ID] = store.Item[mesh.Member]{Key: string(m.ID), Value: m}
@@ -28,14 +39,6 @@ func (s *Service) people(d mesh.Device) *store.People {
 		}
 	}
 	return p
-}
-
-func items[K ~string, V any](all map[K]V) map[K]store.Item[V] {
-	out := make(map[K]store.Item[V], len(all))
-	for id, v := range all {
-		out[id] = store.Item[V]{Key: string(id), Value: v}
-	}
-	return out
 }
 
 // places are the cells whose names the device's client is given, and why others
