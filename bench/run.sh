@@ -28,7 +28,7 @@ for _ in $(seq 600); do
   kill -0 "${pids[-1]}" 2>/dev/null || { cat "$work/dev.log" >&2; exit 1; }
   sleep 0.1
 done
-link=$("$meshctl" admin device link laptop --socket "$work/mesh/mgmt.sock" -o json)
+link=$("$meshctl" admin device link laptop --credentials --socket "$work/mesh/mgmt.sock" -o json)
 field() { sed -n "s/^ *\"$1\": \"\(.*\)\",*$/\1/p" <<<"$link" | head -1; }
 entry=$(sed -n '/"entries"/,/]/s/^ *"\(127[^"]*\)".*/\1/p' <<<"$link" | head -1)
 names+=(meshctl); addrs+=("$entry"); snis+=("$(field serverName)")

@@ -37,8 +37,12 @@ func cellNoun() noun[admin.CellView] {
 				{"Id", string(c.ID)},
 				{"Suffix", string(c.Suffix)},
 				{"State", string(c.State)},
-				{"Certificate", string(c.Certificate)},
+				{"Certificate", certificateOf(c)},
+				{"Ways in", listOf(c.Offers)},
 				{"Fallback", listOf(c.Fallback)},
+				{"Guests", guestsOf(c.Guests)},
+				{"Compromised", compromisedAt(c, now)},
+				{"Replaced paths end", at(c.Replaced, now)},
 				{"Client address passed to cores", yesNo(c.ForwardClientAddress)},
 				{"Cores ready", ready(c)},
 				{"Devices", count(c.Devices)},
@@ -50,21 +54,16 @@ func cellNoun() noun[admin.CellView] {
 
 func newAdminCell(a *adminCLI) *cobra.Command {
 	n := cellNoun()
-	state := func(d deed, to mesh.CellState) *cobra.Command {
-		return newDeed(a, n, d, admin.CellSet, func(ref string) admin.CellSetRequest {
-			return admin.CellSetRequest{Ref: ref, State: &to}
-		})
-	}
 	return group("cell", "Groups of cores under one server-name suffix",
 		newCellAdd(a, n),
 		newList(a, n, admin.CellList, 0, plain),
 		newShow(a, n, admin.CellGet),
 		newCellSet(a, n),
 		newCellCA(a, n),
-		state(deed{use: "compromise", short: "Mark a cell's names as known to an adversary", done: "marked compromised"}, mesh.CellCompromised),
-		state(deed{use: "activate", short: "Use a compromised cell again", done: "active"}, mesh.CellActive),
-		state(deed{use: "retire", short: "Stop serving a cell for good", done: "retired",
-			danger: "Its devices stop; this cannot be undone."}, mesh.CellRetired),
+		newCellRotate(a, n),
+		newCellState(a, n, cellState{"compromise", "Mark a cell's names as known to an adversary", "compromised", mesh.CellCompromised}),
+		newCellState(a, n, cellState{"restore", "Use a compromised cell again", "in use again", mesh.CellActive}, "activate"),
+		newCellState(a, n, cellState{"retire", "Stop serving a cell for good", "retired", mesh.CellRetired}),
 		newRemove(a, n, admin.CellRemove, "Its certificate authority is lost with it."),
 	)
 }
@@ -72,11 +71,16 @@ func newAdminCell(a *adminCLI) *cobra.Command {
 func newCellAdd(a *adminCLI, n noun[admin.CellView]) *cobra.Command {
 	var req admin.CellAddRequest
 	var certificate string
+	var options cellFlags
 	c := &cobra.Command{
 		Use: "add NAME SUFFIX", Short: "Add a cell", Args: takes("NAME", "SUFFIX"), ValidArgsFunction: completeArgs(a),
 		Example: "  meshctl admin cell add north a.example.net",
 		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
 			req.Name, req.Suffix, req.Certificate = args[0], args[1], mesh.CellCertificate(certificate)
+			var err error
+			if req.CellOptions, err = options.parse(s); err != nil {
+				return err
+			}
 			v, err := ask(ctx, s, admin.CellAdd, req)
 			if err != nil {
 				return err
@@ -89,8 +93,9 @@ func newCellAdd(a *adminCLI, n noun[admin.CellView]) *cobra.Command {
 	}
 	c.Flags().StringVar(&certificate, "certificate", string(mesh.CertificatePrivate), "what clients see: private (an authority of the cell's own) or public")
 	complete(c, "certificate", string(mesh.CertificatePrivate), string(mesh.CertificatePublic))
-	c.Flags().StringSliceVar(&req.Fallback, "fallback", nil, "cells to use instead, best first")
+	c.Flags().StringSliceVar(&req.Fallback, "fallback", nil, "cells that take its devices in when it is compromised, best first")
 	c.Flags().BoolVar(&req.ForwardClientAddress, "forward-client-address", false, "tell the cell's cores where clients come from")
+	options.flags(c)
 	completeFlag(a, c, "fallback", n.refs)
 	return c
 }
@@ -99,15 +104,22 @@ func newCellSet(a *adminCLI, n noun[admin.CellView]) *cobra.Command {
 	var name string
 	var fallback []string
 	var forward bool
+	var options cellFlags
 	c := &cobra.Command{
 		Use: "set CELL", Short: "Change a cell", Args: takes("CELL"), ValidArgsFunction: completeArgs(a, n.refs),
+		Example: "  meshctl admin cell set north --offer vless-tcp,trojan-tcp,vless-ws --fallback south\n" +
+			"  meshctl admin cell set south --guest-devices 2 --guest-traffic 10GB",
 		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
-			if err := s.needChange("name", "fallback", "forward-client-address"); err != nil {
+			if err := s.needChange(append([]string{"name", "fallback", "forward-client-address"}, options.names()...)...); err != nil {
+				return err
+			}
+			o, err := options.parse(s)
+			if err != nil {
 				return err
 			}
 			v, err := ask(ctx, s, admin.CellSet, admin.CellSetRequest{
 				Ref: args[0], Name: given(s, "name", name), Fallback: given(s, "fallback", fallback),
-				ForwardClientAddress: given(s, "forward-client-address", forward),
+				ForwardClientAddress: given(s, "forward-client-address", forward), CellOptions: o,
 			})
 			if err != nil {
 				return err
@@ -116,8 +128,9 @@ func newCellSet(a *adminCLI, n noun[admin.CellView]) *cobra.Command {
 		}),
 	}
 	c.Flags().StringVar(&name, "name", "", "new name")
-	c.Flags().StringSliceVar(&fallback, "fallback", nil, "cells to use instead, best first; empty: none")
+	c.Flags().StringSliceVar(&fallback, "fallback", nil, "cells that take its devices in when it is compromised, best first; empty: none")
 	c.Flags().BoolVar(&forward, "forward-client-address", false, "tell the cell's cores where clients come from")
+	options.flags(c)
 	completeFlag(a, c, "fallback", n.refs)
 	return c
 }

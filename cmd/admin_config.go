@@ -38,10 +38,35 @@ func settingsNoun() noun[mesh.Config] {
 				{"certLife.mgmt", shortDuration(time.Duration(c.CertLife.Mgmt))},
 				{"renewGrace", shortDuration(time.Duration(c.RenewGrace))},
 				{"staleIfError", shortDuration(time.Duration(c.StaleIfError))},
+				{"subscription.name", orNone(string(c.Subscription.Name))},
+				{"subscription.certificate", string(c.Subscription.Certificate)},
+				{"subscription.title", c.Subscription.Title},
+				{"subscription.announce", c.Subscription.Announce},
+				{"subscription.supportUrl", c.Subscription.SupportURL},
+				{"subscription.pageUrl", c.Subscription.PageURL},
+				{"subscription.updateInterval", longOrNone(c.Subscription.UpdateInterval)},
+				{"subscription.agents", rulesIn(c.Subscription.Agents)},
+				{"labels.every", longOrNone(c.Labels.Every)},
+				{"labels.overlap", longOrNone(c.Labels.Overlap)},
 				{"epoch", fmt.Sprint(c.Epoch)},
 			}
 		},
 	}
+}
+
+// longOrNone is a setting that is left out when it is not set.
+func longOrNone(d mesh.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return shortDuration(time.Duration(d))
+}
+
+func rulesIn(rules []mesh.AgentRule) string {
+	if len(rules) == 0 {
+		return ""
+	}
+	return someOf(len(rules), "rule") + " (meshctl admin sub rule list)"
 }
 
 func newAdminSettings(a *adminCLI) *cobra.Command {
@@ -69,9 +94,12 @@ func newSettingsSet(a *adminCLI) *cobra.Command {
 [ { " or is null, which leaves the setting empty. Lists may be written with commas.
 --file takes a JSON merge patch (RFC 7396) as JSON or YAML.`,
 		Example: `  meshctl admin config set entryAddresses=203.0.113.7:443,203.0.113.8:443
-  meshctl admin config set certLife.node=720h staleIfError=48h`,
+  meshctl admin config set certLife.node=720h staleIfError=48h
+  meshctl admin config set subscription.name=sub.example.net subscription.title='Our network'`,
 		Args: cobra.ArbitraryArgs,
-		ValidArgsFunction: cobra.FixedCompletions([]string{"mgmtAddresses=", "entryAddresses=", "allowedAddresses=", "certLife.node=", "certLife.admin=", "certLife.mgmt=", "renewGrace=", "staleIfError="},
+		ValidArgsFunction: cobra.FixedCompletions([]string{"mgmtAddresses=", "entryAddresses=", "allowedAddresses=", "certLife.node=", "certLife.admin=", "certLife.mgmt=", "renewGrace=", "staleIfError=",
+			"subscription.name=", "subscription.certificate=", "subscription.title=", "subscription.announce=", "subscription.supportUrl=",
+			"subscription.pageUrl=", "subscription.updateInterval=", "labels.every=", "labels.overlap="},
 			cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace),
 		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
 			patch, err := readPatch(ctx, s.cmd.InOrStdin(), file, args)

@@ -24,7 +24,7 @@ func deviceNoun() noun[admin.DeviceView] {
 		columns: []column[admin.DeviceView]{
 			text("NAME", name),
 			text("MEMBER", func(d admin.DeviceView) string { return d.MemberName }),
-			text("STATE", func(d admin.DeviceView) string { return string(d.State) }),
+			text("STATE", deviceState),
 			text("CELL", func(d admin.DeviceView) string { return d.CellName }),
 			text("VIA", func(d admin.DeviceView) string { return cmp.Or(listOf(d.Via), "(none)") }),
 			text("MOVED", func(d admin.DeviceView) string { return inAll(d.Used) }),
@@ -40,20 +40,49 @@ func deviceFields(d admin.DeviceView, now time.Time) []field {
 	return []field{
 		{"Name", d.Name},
 		{"Id", string(d.ID)},
-		{"State", string(d.State)},
+		{"State", deviceState(d)},
 		{"Member", named(d.MemberName, string(d.Member))},
 		{"Cell", named(d.CellName, string(d.Cell))},
+		{"Guest in", named(d.HostName, string(d.Host))},
 		{"Core", named(d.CoreName, string(d.Core))},
 		{"Server names", listOf(d.ServerNames)},
+		{"Replaced names end", at(d.Replaced, now)},
 		{"Via", cmp.Or(listOf(d.Via), "none")},
 		{"Waiting", d.Waiting},
 		{"Connections", limitOf(int64(d.Limits.Connections), count(d.Limits.Connections))},
-		{"Traffic", limitOf(d.Limits.Traffic, size(d.Limits.Traffic))},
+		{"Traffic", trafficOf(d, now)},
 		{"Expires", cmp.Or(at(d.Limits.Expires, now), "never")},
 		{"Moved", moved(d.Used)},
 		{"Last used", at(d.LastUsed, now)},
+		{"Link", cmp.Or(at(d.Linked, now), "none")},
 		{"Created", at(d.Created, now)},
 	}
+}
+
+// deviceState is how a device stands, where that is worse than its state.
+func deviceState(d admin.DeviceView) string {
+	switch d.Standing {
+	case mesh.StandingExpired, mesh.StandingExhausted:
+		return string(d.Standing)
+	case mesh.StandingSuspended:
+		if d.State == mesh.DeviceActive {
+			return "suspended" // with its member
+		}
+	case mesh.StandingOK, mesh.StandingGone:
+	}
+	return string(d.State)
+}
+
+// trafficOf is how much of its traffic a device has used.
+func trafficOf(d admin.DeviceView, now time.Time) string {
+	if d.Limits.Traffic == 0 {
+		return "unlimited"
+	}
+	used := size(d.Counted) + " of " + size(d.Limits.Traffic)
+	if d.Reset.IsZero() {
+		return used
+	}
+	return used + " since " + at(d.Reset, now)
 }
 
 func limitOf(n int64, shown string) string {
@@ -84,6 +113,9 @@ func newAdminDevice(a *adminCLI) *cobra.Command {
 		newShow(a, n, admin.DeviceGet),
 		newDeviceSet(a, n),
 		newDeviceLink(a, n),
+		newDeviceRotate(a, n),
+		newDeed(a, n, deed{use: "reset-traffic", short: "Count a device's traffic anew", done: "counts its traffic anew"}, admin.DeviceResetTraffic,
+			func(ref string) admin.Ref { return admin.Ref{Ref: ref} }),
 		state(deed{use: "suspend", short: "Stop serving a device until resumed", done: "suspended"}, mesh.DeviceSuspended),
 		state(deed{use: "resume", short: "Serve a suspended device again", done: "resumed"}, mesh.DeviceActive),
 		newRevoke(a, n, admin.DeviceRevoke, "Its open connections are cut; this cannot be undone."),

@@ -16,36 +16,83 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
+// linkFlags say what of a device is shown.
+type linkFlags struct {
+	credentials, replace bool
+	caFile               string
+}
+
 func newDeviceLink(a *adminCLI, n noun[admin.DeviceView]) *cobra.Command {
-	var caFile string
+	var f linkFlags
 	c := &cobra.Command{
-		Use: "link DEVICE", Short: "Print what a device needs to connect, its secret included", Args: takes("DEVICE"),
+		Use: "link DEVICE", Short: "Make a device's subscription link, or print its credentials", Args: takes("DEVICE"),
 		ValidArgsFunction: completeArgs(a, n.refs),
-		Long: `Print what a device needs to connect: server name, user, secret, the cell's
-certificate authority, and a curl line that uses them. Each call is recorded in
-the audit log, because it reveals the device's secret.`,
+		Long: `Make the one link that a client needs, and print it. Pasted into an
+app or opened in a browser, it says what to connect to, now and after every change.
+It is shown this once, since only a hash of it is kept; --replace makes another and
+ends the one before.
+
+--credentials prints instead what a client needs that is set up by hand: server
+name, user, secret, the cell's certificate authority, and a curl line that uses
+them. --ca-file writes that authority to a file as well.
+
+Each call is recorded in the audit log.`,
+		Example: "  meshctl admin device link alice/phone\n  meshctl admin device link alice/laptop --ca-file ca.pem",
 		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
-			l, err := ask(ctx, s, admin.DeviceLinkOf, admin.Ref{Ref: args[0]})
-			if err != nil {
-				return err
-			}
-			if caFile != "" {
-				if err := writeCA(caFile, l.CA); err != nil {
-					return err
-				}
-			}
+			f.credentials = f.credentials || f.caFile != ""
 			switch {
-			case s.format.structured():
-				return s.format.print(s.out(), l)
-			case s.format == outputName:
-				_, err := fmt.Fprintln(s.out(), l.ServerName)
-				return err
+			case f.credentials && f.replace:
+				return usagef("--replace makes another link, and --credentials shows none: give one of them")
+			case f.credentials:
+				return showCredentials(ctx, s, args[0], f.caFile)
 			}
-			return printLink(s, l, caFile)
+			return makeLink(ctx, s, args[0], f)
 		}),
 	}
-	c.Flags().StringVar(&caFile, "ca-file", "", "write the cell's certificate authority to this file")
+	c.Flags().BoolVar(&f.credentials, "credentials", false, "print server name, user and secret instead")
+	c.Flags().BoolVar(&f.replace, "replace", false, "make another link, and end the one before")
+	c.Flags().StringVar(&f.caFile, "ca-file", "", "print credentials, and write the cell's certificate authority to this file")
 	return c
+}
+
+func makeLink(ctx context.Context, s *adminSession, ref string, f linkFlags) error {
+	l, err := ask(ctx, s, admin.DeviceSubscribe, admin.DeviceSubscribeRequest{Ref: ref, Replace: f.replace})
+	switch {
+	case err != nil:
+		return err
+	case s.format.structured():
+		return s.format.print(s.out(), l)
+	}
+	if _, err := fmt.Fprintln(s.out(), l.URL); err != nil {
+		return err
+	}
+	if l.Replaced {
+		if err := s.say("\nthe link of before has ended"); err != nil {
+			return err
+		}
+	}
+	return s.say("\nit is shown this once, and whoever has it can connect: send it on a way that nobody else reads")
+}
+
+// showCredentials prints what a client needs that is set up by hand.
+func showCredentials(ctx context.Context, s *adminSession, ref, caFile string) error {
+	l, err := ask(ctx, s, admin.DeviceLinkOf, admin.Ref{Ref: ref})
+	if err != nil {
+		return err
+	}
+	if caFile != "" {
+		if err := writeCA(caFile, l.CA); err != nil {
+			return err
+		}
+	}
+	switch {
+	case s.format.structured():
+		return s.format.print(s.out(), l)
+	case s.format == outputName:
+		_, err := fmt.Fprintln(s.out(), l.ServerName)
+		return err
+	}
+	return printLink(s, l, caFile)
 }
 
 func writeCA(file, pem string) error {

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,7 +51,7 @@ func newAdminMember(a *adminCLI) *cobra.Command {
 	return group("member", "People who take part",
 		newMemberAdd(a, n),
 		newList(a, n, admin.MemberList, 0, plain),
-		newShow(a, n, admin.MemberGet),
+		newMemberShow(a, n),
 		newMemberSet(a, n),
 		state(deed{use: "suspend", short: "Stop serving a member's devices until resumed", done: "suspended"}, mesh.MemberSuspended),
 		state(deed{use: "resume", short: "Serve a suspended member again", done: "resumed"}, mesh.MemberActive),
@@ -58,6 +59,28 @@ func newAdminMember(a *adminCLI) *cobra.Command {
 			danger: "Its devices stop for good; this cannot be undone."}, mesh.MemberArchived),
 		newRemove(a, n, admin.MemberRemove, "Its record is deleted."),
 	)
+}
+
+// newMemberShow shows a member's devices below what is known of the member.
+func newMemberShow(a *adminCLI, n noun[admin.MemberView]) *cobra.Command {
+	c := newShow(a, n, admin.MemberGet)
+	c.Short = "Show one member and its devices"
+	c.RunE = a.run(func(ctx context.Context, s *adminSession, args []string) error {
+		v, err := ask(ctx, s, admin.MemberGet, admin.Ref{Ref: args[0]})
+		if err != nil {
+			return err
+		}
+		if err := printOne(s.out(), s.format, n, v, s.now); err != nil || len(v.DeviceList) == 0 {
+			return err
+		}
+		if err := s.say(""); err != nil || s.format.String() != outputTable {
+			return err
+		}
+		devices := deviceNoun()
+		devices.columns = slices.DeleteFunc(devices.columns, func(c column[admin.DeviceView]) bool { return c.head == "MEMBER" })
+		return printList(s.out(), s.format, devices, admin.List[admin.DeviceView]{Items: v.DeviceList}, s.now)
+	})
+	return c
 }
 
 func newMemberAdd(a *adminCLI, n noun[admin.MemberView]) *cobra.Command {

@@ -189,7 +189,7 @@ func liveThrough(t *testing.T, m *dev.Mesh, secrets planted) map[string]string {
 	secrets.keys(t, filepath.Join(home, ".config"))
 
 	c := addDevice(t, m, "diary")
-	a.run(t, "device", "link", "diary").want(t, exitOK, c.link.Secret) // here it belongs
+	a.run(t, "device", "link", "diary", "--credentials").want(t, exitOK, c.link.Secret) // here it belongs
 	echo := echoServer(t)
 	if tun, err := c.over(t.Context(), headed(t, m.EntryAddresses[0], proxyV1), echo); err != nil || tun.echo(setupTime) != nil {
 		t.Errorf("connect: %v", err)
