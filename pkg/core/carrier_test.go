@@ -362,7 +362,7 @@ func FuzzStranger(f *testing.F) {
 				t.Fatalf("%q over %s: %q, %v", b, over, p, err)
 			}
 		}
-		rest, err := io.ReadAll(&looked{Conn: source{r: src}, first: br})
+		rest, err := io.ReadAll(&looked{halfConn: source{r: src}, first: br})
 		if err != nil || !bytes.Equal(rest, b) {
 			t.Errorf("%q became %q, %v", b, rest, err)
 		}
@@ -371,7 +371,7 @@ func FuzzStranger(f *testing.F) {
 
 // source is a connection that can be read.
 type source struct {
-	net.Conn
+	halfConn
 	r io.Reader
 }
 

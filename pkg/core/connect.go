@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"slices"
 
 	"github.com/meshctl/meshctl/pkg/relay"
 )
@@ -63,11 +64,11 @@ func hijack(w http.ResponseWriter) (*tls.Conn, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t, ok := l.Conn.(*tls.Conn)
+	t, ok := l.halfConn.(*tls.Conn)
 	if !ok {
 		return nil, nil, net.ErrClosed
 	}
-	return t, append(early, l.rest()...), nil
+	return t, slices.Concat(early, l.rest()), nil
 }
 
 // begin tells the client that the tunnel is open and passes on what it sent

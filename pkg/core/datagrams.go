@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/netip"
 	"sync"
 
@@ -57,8 +58,9 @@ func (h *handler) datagrams(ctx context.Context, g guest, c carrier, br *bufio.R
 	defer context.AfterFunc(ctx, func() { _ = fl.Close() })() // nothing is buffered
 	var down sync.WaitGroup
 	down.Go(func() {
-		fl.deliver(c, f)
-		relay.Abort(c, relay.CodePeerReset) // nothing comes any more: the client may know
+		if err := fl.deliver(c, f); !errors.Is(err, net.ErrClosed) {
+			relay.Abort(c, relay.CodePeerReset) // nothing passes any more: the client may know
+		}
 	})
 	err = fl.pass(ctx, br, f)
 	_ = fl.Close() // as above
@@ -92,7 +94,7 @@ func (fl *flow) passOne(ctx context.Context, br *bufio.Reader, to clientproto.De
 }
 
 // deliver writes what comes for the client, until the flow or c ends.
-func (fl *flow) deliver(c io.Writer, f framing) {
+func (fl *flow) deliver(c io.Writer, f framing) error {
 	var out []byte
 	for {
 		err := fl.Receive(func(p []byte, from netip.AddrPort) error {
@@ -105,7 +107,7 @@ func (fl *flow) deliver(c io.Writer, f framing) {
 			return err
 		})
 		if err != nil {
-			return
+			return err
 		}
 		if cap(out) > sparse {
 			out = nil

@@ -85,6 +85,8 @@ func FuzzRequest(f *testing.F) {
 		"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n", "CONNECT /x HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET http://a/ HTTP/1.1\r\nHost: b\r\nProxy-Authorization: Basic Og==\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
 		"CONNECT " + c.HiddenHost + ":443 HTTP/1.1\r\nHost: x\r\n\r\n", "GET //%2e%2e/etc HTTP/1.0\r\n\r\n",
+		"GET " + wsPath + " HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
+		"POST /" + grpcService + "/Tun HTTP/2.0\r\nHost: x\r\nContent-Type: application/grpc\r\nContent-Length: 8\r\n\r\n\x00\x00\x00\x00\x03\x0a\x01\x00",
 	} {
 		f.Add(s)
 	}
@@ -111,6 +113,10 @@ func FuzzRequest(f *testing.F) {
 		h.ServeHTTP(w, r.WithContext(context.WithValue(t.Context(), streamKey{}, m)))
 		switch w.status {
 		case 0, 200, 301, 404, 405, 407:
+		case 400, 403, 426, 501: // the answer cannot be hijacked here
+			if !isUpgrade(r) || !h.ways.Load().webSocket[r.URL.Path] {
+				t.Errorf("%q: %d", raw, w.status)
+			}
 		default:
 			t.Errorf("%q: %d", raw, w.status)
 		}

@@ -16,6 +16,7 @@ type metrics struct {
 	dials      *prometheus.CounterVec
 	requests   *prometheus.CounterVec
 	drops      *prometheus.CounterVec
+	panics     prometheus.Counter
 	register   func(...prometheus.Collector)
 }
 
@@ -30,12 +31,13 @@ func newMetrics(reg prometheus.Registerer, t *devices) *metrics {
 		dials:      vec("dials_total", "Destinations dialled, by result.", "result"),
 		requests:   vec("requests_total", "Requests inside clients' TLS, by what they got.", "kind"),
 		drops:      vec("datagrams_dropped_total", "Datagrams that were not passed on, by reason.", "reason"),
+		panics:     prometheus.NewCounter(prometheus.CounterOpts{Name: "meshctl_core_panics_total", Help: "Panics that ended one client's connection and nothing else."}),
 		register:   func(...prometheus.Collector) {},
 	}
 	if reg != nil {
 		m.register = reg.MustRegister
 	}
-	m.register(m.sessions, m.handshakes, m.refused, m.dials, m.requests, m.drops,
+	m.register(m.sessions, m.handshakes, m.refused, m.dials, m.requests, m.drops, m.panics,
 		bytesCounter("up", func() int64 { return t.totals().up }),
 		bytesCounter("down", func() int64 { return t.totals().down }),
 		gauge("streams", "Streams that are open.", func() int { _, n := t.count(); return n }),

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -51,7 +52,7 @@ func newProxy(h *handler, c *cell, lim Limits, log *slog.Logger) *proxy {
 			MaxConcurrentStreams: lim.Requests,
 			// So that a few destinations that take nothing do not stop the others.
 			MaxReceiveBufferPerConnection: 4<<20 - 1,
-			MaxReceiveBufferPerStream:     512 << 10,
+			MaxReceiveBufferPerStream:     1 << 20,
 		},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
@@ -86,12 +87,22 @@ func (p *proxy) serve(ctx context.Context, in *relay.Incoming, l *lease) *refusa
 	stop := context.AfterFunc(ctx, func() { st.Reset(resetCode(ctx)) })
 	defer stop()
 	c := tls.Server(m, clientTLS(cert, l.name))
+	defer p.caught(c)
 	if err := p.client(ctx, m, c); err != nil {
 		p.log.Debug("client lost", "err", err)
 		relay.Abort(c, relay.CodePeerReset) // not to be taken for an end in good order
 	}
 	_ = c.Close() // nothing more is to be said
 	return nil
+}
+
+// caught ends one client whose bytes, or a fault of ours, lead to a panic.
+func (p *proxy) caught(c *tls.Conn) {
+	if r := recover(); r != nil {
+		p.metrics.panics.Inc()
+		p.log.Error("client's connection panicked", "err", fmt.Sprint(r), "stack", string(debug.Stack()))
+		relay.Abort(c, relay.CodeInternal)
+	}
 }
 
 // client finds out who speaks inside c, and serves it to its end.
@@ -165,7 +176,7 @@ type streamKey struct{}
 // withStream lets handlers find the stream a request came on.
 func withStream(ctx context.Context, c net.Conn) context.Context {
 	if l, ok := c.(*looked); ok {
-		c = l.Conn
+		c = l.halfConn
 	}
 	if t, ok := c.(*tls.Conn); ok {
 		if m, ok := t.NetConn().(*metered); ok {

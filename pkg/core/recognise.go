@@ -45,20 +45,26 @@ func recognise(br *bufio.Reader, d mesh.ServedDevice, w *ways, over mesh.Transpo
 // It hides what is below from net/http, which speaks HTTP/2 without TLS of its
 // own only then.
 type looked struct {
-	net.Conn // the client's TLS
+	halfConn // the client's TLS
 	first    *bufio.Reader
+}
+
+// halfConn is a connection of which one half can be closed.
+type halfConn interface {
+	net.Conn
+	CloseWrite() error
 }
 
 // Read implements io.Reader.
 func (c *looked) Read(p []byte) (int, error) {
 	if c.first == nil {
-		return c.Conn.Read(p)
+		return c.halfConn.Read(p)
 	}
 	if n := c.first.Buffered(); n > 0 {
 		return c.first.Read(p[:min(n, len(p))])
 	}
 	c.first = nil
-	return c.Conn.Read(p)
+	return c.halfConn.Read(p)
 }
 
 // rest are bytes that were looked at and not read. They are not to be read again.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -200,6 +201,30 @@ func TestEveryProtocolOverEveryTransport(t *testing.T) {
 	if len(u) != 1 || u[0].GetUp() < 5*256<<10 || u[0].GetDown() < 5*256<<10 {
 		t.Errorf("usage %v", u)
 	}
+}
+
+// A fault of ours ends one connection.
+func TestAPanicEndsOneConnection(t *testing.T) {
+	w := newWorld(t)
+	c := newClient()
+	w.know(t, c)
+	w.dialer.resolve = func(context.Context, string) ([]netip.Addr, error) { panic("a fault") }
+	s, echo := w.session(t), echoAt(t)
+	conn := w.connect(t, s, c)
+	if _, err := conn.Write(c.vless(cmdTCP, clientproto.Destination{Name: "example.com", Port: 80})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("ended in good order: %v", err)
+	}
+	conn = w.connect(t, s, c)
+	if _, err := conn.Write(append(c.trojan(cmdTCP, at(echo)), 'x')); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "one stream is open", func() bool { _, n := w.devices.count(); return n == 1 })
 }
 
 func TestSOCKS(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/coder/websocket"
@@ -64,7 +65,8 @@ func earlyData(header string) (data []byte, protocol string) {
 // isUpgrade says whether a request asks for a WebSocket; others are for the web
 // server.
 func isUpgrade(r *http.Request) bool {
-	return r.Method == http.MethodGet && r.ProtoMajor == 1 && r.Header.Get("Sec-WebSocket-Key") != ""
+	return r.Method == http.MethodGet && r.ProtoMajor == 1 && r.Header.Get("Sec-WebSocket-Key") != "" &&
+		strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
 // Read implements io.Reader. It is the only reader.
