@@ -17,7 +17,7 @@ func (d document) pac() []byte {
 		if p := fmt.Sprintf("HTTPS %s:%d", n.ServerName, n.Port); !slices.Contains(proxies, p) {
 			proxies = append(proxies, p)
 		}
-		if door := fmt.Sprintf("// %s: http://%s/", comment(n.Cell), n.HiddenHost); n.HiddenHost != "" && !slices.Contains(doors, door) {
+		if door := fmt.Sprintf("// %s: https://%s/", comment(n.Cell), n.HiddenHost); n.HiddenHost != "" && !slices.Contains(doors, door) {
 			doors = append(doors, door)
 		}
 	}
