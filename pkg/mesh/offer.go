@@ -78,8 +78,9 @@ func (o *Offer) UnmarshalText(b []byte) error {
 // Paths are where the transports of a cell are found. They are random, so that
 // who does not know them finds a web server; two overlap while one is replaced.
 type Paths struct {
-	WebSocket string    `json:"webSocket"` // begins with a slash
-	GRPC      string    `json:"grpc"`      // service name
+	WebSocket string    `json:"webSocket"`      // begins with a slash
+	GRPC      string    `json:"grpc"`           // service name
+	Since     time.Time `json:"since,omitzero"` // zero: since the cell was made
 	NotAfter  time.Time `json:"notAfter,omitzero"`
 }
 

@@ -31,7 +31,9 @@ func (d *Device) RotateLabel(now time.Time, overlap time.Duration) {
 // latest, 0: at once.
 func (c *Cell) RotatePaths(now time.Time, overlap time.Duration) {
 	c.Paths = replaced(c.Paths, now, overlap, func(p *Paths) *time.Time { return &p.NotAfter })
-	c.Paths = append(c.Paths, NewPaths())
+	p := NewPaths()
+	p.Since = now
+	c.Paths = append(c.Paths, p)
 }
 
 // replaced ends what there is at now+overlap, drops what has ended and the oldest

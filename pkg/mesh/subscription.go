@@ -39,8 +39,9 @@ type AgentRule struct {
 	Format string `json:"format"`
 }
 
-// LabelRotation replaces the labels of devices on a schedule.
+// LabelRotation replaces, on a schedule, the labels of devices that have a
+// subscription link, by which their clients hear of it, and the paths of cells.
 type LabelRotation struct {
 	Every   Duration `json:"every,omitzero"`   // 0: never
-	Overlap Duration `json:"overlap,omitzero"` // for which the old label works; 0 means 7 days
+	Overlap Duration `json:"overlap,omitzero"` // for which what was replaced works; 0 means 7 days
 }

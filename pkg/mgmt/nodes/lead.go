@@ -19,6 +19,7 @@ const office = "nodes"
 //	totals               hours of traffic that are over are added up
 //	quotas               whose traffic is used up
 //	service              the name of the subscription service leads to the servers
+//	upkeep               labels and paths that end or are due, and what older objects lack
 //	rollouts             a changed configuration goes to one node of a group first
 //
 // Each of its writes carries the epoch of the office (store.Lead). It keeps
@@ -38,7 +39,7 @@ func (s *Service) lead(ctx context.Context) error {
 		return nil
 	}
 	l := &leader{s: s, since: time.Now()}
-	routes := &router{s: s}
+	routes, keeper := &router{s: s}, &keeping{s: s}
 	var wg sync.WaitGroup
 	for _, x := range []loop{
 		{name: "routes", pass: routes.pass, wake: s.wakes.routes, settle: 10 * time.Millisecond, every: s.times.Pass},
@@ -46,6 +47,7 @@ func (s *Service) lead(ctx context.Context) error {
 		{name: "totals", pass: l.totals, wake: newSignal(), every: s.times.Pass},
 		{name: "quotas", pass: l.quotas, wake: newSignal(), every: s.times.Meter},
 		{name: "service", pass: l.serviceName, wake: s.wakes.service, settle: 10 * time.Millisecond, every: s.times.Pass},
+		{name: "upkeep", pass: keeper.pass, wake: s.wakes.upkeep, settle: 100 * time.Millisecond, every: s.times.Pass},
 		{name: "rollouts", pass: l.rollouts, wake: s.wakes.rollout, settle: 10 * time.Millisecond, every: s.times.Pass},
 	} {
 		x.log = s.Log
@@ -55,12 +57,12 @@ func (s *Service) lead(ctx context.Context) error {
 	for m, wake := range map[mirror][]signal{
 		v.members:  {w.routes},
 		v.devices:  {w.routes},
-		v.cells:    {w.routes, w.rollout},
+		v.cells:    {w.routes, w.rollout, w.upkeep},
 		v.cores:    {w.routes, w.rollout, w.absent},
 		v.entries:  {w.rollout},
 		v.spent:    {w.routes},
 		v.status:   {w.routes, w.rollout, w.absent},
-		v.config:   {w.rollout, w.service},
+		v.config:   {w.rollout, w.service, w.upkeep},
 		v.servers:  {w.service},
 		v.rollouts: {w.rollout},
 	} {

@@ -69,13 +69,13 @@ type Service struct {
 // wakes are how loops are told that there is something to do.
 type wakes struct {
 	flush, judge, plan, revoke, resolve, tell, moved, epoch, collected signal // on every server
-	routes, absent, rollout, collect, service                          signal // while it leads
+	routes, absent, rollout, collect, service, upkeep                  signal // while it leads
 }
 
 func newWakes() wakes {
 	return wakes{
 		flush: newSignal(), judge: newSignal(), plan: newSignal(), revoke: newSignal(), resolve: newSignal(), tell: newSignal(), moved: newSignal(), epoch: newSignal(), collected: newSignal(),
-		routes: newSignal(), absent: newSignal(), rollout: newSignal(), collect: newSignal(), service: newSignal(),
+		routes: newSignal(), absent: newSignal(), rollout: newSignal(), collect: newSignal(), service: newSignal(), upkeep: newSignal(),
 	}
 }
 
