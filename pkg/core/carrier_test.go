@@ -268,6 +268,33 @@ func TestNobodyIsWaitedForBehindAClosedWebSocket(t *testing.T) {
 	eventually(t, "nothing is open", func() bool { _, n := w.devices.count(); return n+h.tunnels.count() == 0 })
 }
 
+// V2Ray takes the end of a WebSocket for a failure and drops what its application
+// has not read: it has time to.
+func TestAWebSocketIsNotClosedRightBehindTheLastByte(t *testing.T) {
+	w := newWorld(t)
+	c := newClient()
+	w.know(t, c)
+	addr := destinationAt(t, func(d *net.TCPConn) {
+		_, _ = io.WriteString(d, "all there is")
+		_ = d.Close()
+	})
+	conn := openWS(t, w, w.session(t), c)
+	defer conn.Close()
+	if _, err := conn.Write(c.trojan(cmdTCP, at(addr))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, make([]byte, len("all there is"))); err != nil {
+		t.Fatal(err)
+	}
+	last := time.Now()
+	if n, err := io.Copy(io.Discard, conn); n != 0 || err != nil {
+		t.Errorf("the end: %d, %v", n, err)
+	}
+	if took := time.Since(last); took < farewell/2 {
+		t.Errorf("the end came after %v", took)
+	}
+}
+
 // Everything a device has open ends when it is removed, whatever carries it.
 func TestEveryWayIsCut(t *testing.T) {
 	w := newWorld(t)

@@ -20,6 +20,10 @@ const (
 	// linger is how long a destination may take over what a client sent that has
 	// closed its WebSocket. There is no half-closed one (RFC 6455, 5.5.1).
 	linger = 10 * time.Second
+	// farewell is how long a client may take to close its WebSocket after the
+	// last byte, before this side does. V2Ray takes any close for a failure, and
+	// drops what its application has not read until then.
+	farewell = time.Second
 	// maxEarly bounds what a client sends in a header of its handshake.
 	maxEarly = 8 << 10
 )
@@ -31,7 +35,8 @@ type webSocket struct {
 	below   net.Conn // the client's TLS
 	early   []byte   // came with the handshake
 	message io.Reader
-	gone    func() // called when the client has closed it
+	over    chan struct{} // closed by the reader when there is nothing to read
+	gone    func()        // called when the client has closed it
 }
 
 // acceptWebSocket answers a handshake. The error has been answered.
@@ -46,7 +51,7 @@ func acceptWebSocket(w http.ResponseWriter, r *http.Request, below net.Conn) (*w
 		return nil, err
 	}
 	ws.SetReadLimit(-1) // messages are passed on as they come
-	return &webSocket{ws: ws, below: below, early: early}, nil
+	return &webSocket{ws: ws, below: below, early: early, over: make(chan struct{})}, nil
 }
 
 // earlyData is what V2Ray and its relatives put into the handshake to save a
@@ -102,6 +107,11 @@ func (c *webSocket) read(p []byte) (int, error) {
 
 // readError tells a client that closed in good order from one that was lost.
 func (c *webSocket) readError(err error) error {
+	select {
+	case <-c.over:
+	default:
+		close(c.over)
+	}
 	switch websocket.CloseStatus(err) {
 	case websocket.StatusNormalClosure, websocket.StatusGoingAway, websocket.StatusNoStatusRcvd:
 		if c.gone != nil {
@@ -120,8 +130,17 @@ func (c *webSocket) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// CloseWrite closes both directions, and waits a little for the client to agree.
-func (c *webSocket) CloseWrite() error { return c.ws.Close(websocket.StatusNormalClosure, "") }
+// CloseWrite closes both directions, unless the client does so now, and waits a
+// little for the client to agree.
+func (c *webSocket) CloseWrite() error {
+	late := time.NewTimer(farewell)
+	defer late.Stop()
+	select {
+	case <-c.over:
+	case <-late.C:
+	}
+	return c.ws.Close(websocket.StatusNormalClosure, "")
+}
 
 // Close ends it at once, if it has not ended.
 func (c *webSocket) Close() error { return c.ws.CloseNow() }
