@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +66,13 @@ func TestManagementsConfigurationIsChecked(t *testing.T) {
 		"an address as suffix":            {CellSuffix: "127.0.0.1"},
 		"a hostile suffix":                {CellSuffix: "../../etc"},
 		"a certificate of a kind unknown": {CellSuffix: "b.example.net", CellCertificate: "later"},
+		"a way in that is not known":      {CellSuffix: "b.example.net", Offers: []string{"http-tcp", "vless-quic"}},
+		"a path without a slash":          {CellSuffix: "b.example.net", WebsocketPaths: []string{"path"}},
+		"an empty path":                   {CellSuffix: "b.example.net", WebsocketPaths: []string{"/"}},
+		"a path with a query":             {CellSuffix: "b.example.net", WebsocketPaths: []string{"/path?ed=2048"}},
+		"a service with a space":          {CellSuffix: "b.example.net", GrpcServices: []string{"a b"}},
+		"a long service":                  {CellSuffix: "b.example.net", GrpcServices: []string{strings.Repeat("a", 200)}},
+		"many services":                   {CellSuffix: "b.example.net", GrpcServices: slices.Repeat([]string{"a"}, 17)},
 	} {
 		if err := s.ApplyConfig(t.Context(), bad); !errors.Is(err, mesh.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
@@ -72,6 +80,10 @@ func TestManagementsConfigurationIsChecked(t *testing.T) {
 	}
 	if s.applied.Load().suffix != suffix {
 		t.Errorf("runs %v", s.applied.Load())
+	}
+	// Of a management server from before there were others comes HTTP alone.
+	if w := s.ways.Load(); !w.has(mesh.ProtocolHTTP, mesh.TransportTCP) || len(w.offers) != 1 {
+		t.Errorf("offers %v", w.offers)
 	}
 }
 

@@ -373,3 +373,37 @@ func TestFallbackIsTheOwnersSite(t *testing.T) {
 		t.Errorf("an absent folder: %v", err)
 	}
 }
+
+// International names reach the resolver as A-labels, however a client writes
+// them.
+func TestInternationalNames(t *testing.T) {
+	w := newWorld(t)
+	c := newClient()
+	w.know(t, c)
+	var asked []string
+	w.dialer.resolve = func(_ context.Context, host string) ([]netip.Addr, error) {
+		asked = append(asked, host)
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+	}
+	site := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { io.WriteString(rw, r.Host) }))
+	defer site.Close()
+	_, port, _ := net.SplitHostPort(site.Listener.Addr().String())
+	s := w.session(t)
+	auth := "Proxy-Authorization: " + basic(c.Id, c.secret.Reveal()) + "\r\n\r\n"
+	for _, name := range []string{"пример.испытание", "xn--e1afmkfd.xn--80akhbyknj4f", "%D0%BF%D1%80%D0%B8%D0%BC%D0%B5%D1%80.испытание"} {
+		host := name + ":" + port
+		if !strings.Contains(name, "%") {
+			if res, body := w.ask(t, s, c, "CONNECT "+host+" HTTP/1.1\r\nHost: x\r\n"+auth, "CONNECT"); res.StatusCode != 200 {
+				t.Errorf("CONNECT %s: %d %q", name, res.StatusCode, body)
+			}
+		}
+		if res, body := w.ask(t, s, c, "GET http://"+host+"/ HTTP/1.1\r\nHost: x\r\n"+auth, "GET"); res.StatusCode != 200 {
+			t.Errorf("GET %s: %d %q", name, res.StatusCode, body)
+		}
+	}
+	for _, host := range asked {
+		if host != "xn--e1afmkfd.xn--80akhbyknj4f" {
+			t.Errorf("asked for %q", host)
+		}
+	}
+}
