@@ -74,6 +74,7 @@ var doors = []struct {
 	{"golang.org/x/crypto/acme", []string{"pkg/acme"}, "certificates are ordered from strangers in one place"},
 	{"github.com/miekg/dns", []string{"pkg/acme", "pkg/acme/acmetest"}, "what a stranger's name server says is read in one place"},
 	{"github.com/letsencrypt/", []string{"pkg/acme/acmetest"}, "an authority for tests is in no binary"},
+	{"github.com/skip2/go-qrcode", []string{"pkg/qr"}, "a code is drawn in one place, however it is looked at"},
 	{"github.com/pires/go-proxyproto", []string{"pkg/relay", "pkg/entry"}, "only these speak the PROXY protocol"},
 }
 
