@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"strings"
 	"testing"
@@ -112,6 +113,37 @@ func TestHTTP2WithoutALPN(t *testing.T) {
 		}
 		_ = conn.Close()
 		tr.CloseIdleConnections()
+	}
+}
+
+// A core that stops waits for what it began, and begins to end it.
+func TestTheCoreStopsWhileARequestHangs(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Config.Drain = 0; o.Config.Limits.Dial = time.Hour })
+	c := newClient()
+	w.know(t, c)
+	hangs := make(chan struct{}, 2)
+	w.dialer.resolve = func(ctx context.Context, _ string) ([]netip.Addr, error) {
+		hangs <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	s := w.session(t)
+	conn := openCall(t, w.h2(t, s, c), c, "/"+grpcService+"/Tun")
+	if _, err := conn.Write(c.trojan(cmdTCP, clientproto.Destination{Name: "slow.example.com", Port: 80})); err != nil {
+		t.Fatal(err)
+	}
+	raw := w.connect(t, s, c)
+	if _, err := raw.Write(c.vless(cmdTCP, clientproto.Destination{Name: "slow.example.com", Port: 80})); err != nil {
+		t.Fatal(err)
+	}
+	<-hangs
+	<-hangs
+	w.stop()
+	select {
+	case err := <-w.done:
+		w.done <- err
+	case <-time.After(patience):
+		t.Fatal("it goes on")
 	}
 }
 

@@ -22,9 +22,13 @@ func (h *handler) connect(w http.ResponseWriter, r *http.Request, g guest) {
 		refuse(w, err)
 		return
 	}
-	// net/http ends the request's context when the client ends its side, but it
-	// may still wait for an answer: a tunnel ends with its connections.
-	dst, err := h.dial(context.WithoutCancel(r.Context()), g, to)
+	ctx := r.Context()
+	if r.ProtoMajor == 1 {
+		// net/http ends the request's context when the client ends its side, but it
+		// may still wait for an answer: a tunnel ends with its connections.
+		ctx = context.WithoutCancel(ctx)
+	}
+	dst, err := h.dial(ctx, g, to)
 	if err != nil {
 		refuse(w, err)
 		return

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,8 @@ type handler struct {
 	fallback http.Handler
 	metrics  *metrics
 	log      *slog.Logger
+
+	busy sync.WaitGroup // requests that are being answered
 }
 
 // newHandler completes h: devices, ways, dialer, limits, fallback, metrics and
@@ -59,6 +62,8 @@ func newHandler(h *handler) *handler {
 
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.busy.Add(1)
+	defer h.busy.Done()
 	m, ok := streamOf(r)
 	if !ok {
 		h.site(w, r)

@@ -68,6 +68,7 @@ func (p *proxy) run(ctx context.Context) error {
 		_ = p.server.Close() // the queue is all it could fail to close
 	})
 	defer stop()
+	defer p.busy.Wait() // in HTTP/2 they may outlive their connection by a moment
 	if err := p.server.Serve(p.conns); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("core: proxy: %w", err)
 	}
