@@ -33,6 +33,47 @@ const (
 	Other      Failure = "other"
 )
 
+// words are what failures are for people.
+func words() map[Failure]string {
+	return map[Failure]string{
+		Name:       "the name of the authority's directory was not resolved",
+		Connection: "no connection to the authority, or it is in trouble",
+		TLS:        "the authority's directory has no certificate to trust",
+		Timeout:    "it went on for too long",
+		Account:    "the authority does not take the account",
+		RateLimit:  "the authority has had too many orders",
+		Refused:    "the authority refused",
+		CAARecord:  "CAA records",
+		Record:     "the DNS record could not be written",
+		Unseen:     "the DNS record did not reach the servers of its zone",
+		Chain:      "what the authority sent is no certificate for the request",
+		Settings:   "the settings do not fit",
+		Other:      "it did not go well",
+	}
+}
+
+// ParseFailure takes the spelling of a failure; what is not known is Other, and
+// "" is none.
+func ParseFailure(s string) Failure {
+	if _, ok := words()[Failure(s)]; ok || s == "" {
+		return Failure(s)
+	}
+	return Other
+}
+
+// Text is the failure for people.
+func (f Failure) Text() string { return words()[f] }
+
+// Ours says whether it failed before the authority had to do anything that it
+// counts.
+func (f Failure) Ours() bool {
+	switch f {
+	case Name, Connection, TLS, CAARecord, Record, Unseen, Settings:
+		return true
+	}
+	return false
+}
+
 // faulty is an error of which it is known what it is.
 type faulty struct {
 	failure Failure

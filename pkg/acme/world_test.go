@@ -16,8 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Pebble's validators have no end.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/letsencrypt/pebble/v2/va.(*VAImpl).processTasks"))
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction(acmetest.Endless))
 }
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {

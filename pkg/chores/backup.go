@@ -133,11 +133,16 @@ func (o *BackupOrder) proto() *controlpb.BackupOrder {
 	return out
 }
 
-// hide takes the credentials of an order out of a text: whole, and each line of
-// those that have several.
+// hide takes the credentials of an order out of a text.
 func hide(o *controlpb.BackupOrder, s string) string {
+	return conceal(s, append(credentials(o.GetRemotes()), o.GetSignKey())...)
+}
+
+// conceal takes secrets out of a text: whole, and each line of those that have
+// several.
+func conceal(s string, secrets ...string) string {
 	var pairs []string
-	for _, secret := range append(credentials(o.GetRemotes()), o.GetSignKey()) {
+	for _, secret := range secrets {
 		for _, part := range append([]string{secret}, strings.Split(secret, "\n")...) {
 			if len(part) > 3 && !strings.HasPrefix(part, "-----") {
 				pairs = append(pairs, part, "[redacted]")

@@ -14,10 +14,11 @@ import (
 type jobs struct {
 	ping   *controlpb.PingOrder
 	backup *controlpb.BackupOrder
+	certs  *controlpb.CertsOrder
 }
 
 func (j jobs) equal(o jobs) bool {
-	return proto.Equal(j.ping, o.ping) && proto.Equal(j.backup, o.backup)
+	return proto.Equal(j.ping, o.ping) && proto.Equal(j.backup, o.backup) && proto.Equal(j.certs, o.certs)
 }
 
 // desk is what the child is to do, and whether it does.
@@ -54,7 +55,7 @@ func (d *desk) now() (*controlpb.Order, <-chan struct{}) {
 	if d.changed == nil {
 		d.changed = make(chan struct{})
 	}
-	return &controlpb.Order{Revision: d.revision, Ping: d.jobs.ping, Backup: d.jobs.backup}, d.changed
+	return &controlpb.Order{Revision: d.revision, Ping: d.jobs.ping, Backup: d.jobs.backup, Certs: d.jobs.certs}, d.changed
 }
 
 func (d *desk) heard(revision uint64, now time.Time) {

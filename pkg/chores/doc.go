@@ -7,6 +7,8 @@
 //	        ◀─ Report: each second ──────────
 //	        ◀─ Draft, Allow, Proof ──────────  of backups, see Backup
 //
+// Certificates of public authorities are the third job: see Certs.
+//
 // Jobs are done once in the mesh: the foreman of the server that holds the
 // office orders them, and takes them back when it loses the office or the mesh
 // is not well. A child that is silent, or does not take up its orders, is killed

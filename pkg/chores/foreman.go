@@ -36,6 +36,7 @@ type Foreman struct {
 
 	Ping   Ping   // the zero Ping: not configured
 	Backup Backup // nil: this server makes none
+	Certs  Certs  // nil: this server orders none
 	// Scratch is a folder of this server's own, for files of a proof.
 	Scratch string
 	Memory  int64 // bytes that the child may have
@@ -62,9 +63,9 @@ type Foreman struct {
 }
 
 // Configured says whether there can be any job for a child.
-func (f *Foreman) Configured() bool { return f.Ping.URL != "" || f.Backup != nil }
+func (f *Foreman) Configured() bool { return f.Ping.URL != "" || f.Backup != nil || f.Certs != nil }
 
-// Wake has Backup asked for its order now.
+// Wake has the orders asked for now.
 func (f *Foreman) Wake() {
 	f.begin()
 	select {
@@ -113,7 +114,9 @@ func (f *Foreman) begin() {
 }
 
 // redact takes the secrets of the jobs out of what the child wrote.
-func (f *Foreman) redact(s string) string { return hide(f.ordered(), f.Ping.redact(s)) }
+func (f *Foreman) redact(s string) string {
+	return hideCerts(f.ordersCerts(), hide(f.ordered(), f.Ping.redact(s)))
+}
 
 // environment is all that the child gets: where certificates of the public and
 // the SSH agent of this server are, a path on which it finds git, and to collect
@@ -162,6 +165,9 @@ func (f *Foreman) lead(ctx context.Context) error {
 	if f.Backup != nil {
 		wg.Go(func() { f.leadBackup(ctx) })
 	}
+	if f.Certs != nil {
+		wg.Go(func() { f.leadCerts(ctx) })
+	}
 	tick := time.NewTicker(wellEvery)
 	defer tick.Stop()
 	for {
@@ -205,6 +211,9 @@ func (f *Foreman) jobs() jobs {
 	j := jobs{ping: f.Ping.order()}
 	if f.Backup != nil {
 		j.backup = f.Backup.Order().proto()
+	}
+	if f.Certs != nil {
+		j.certs = f.Certs.Order().proto()
 	}
 	return j
 }
@@ -291,6 +300,9 @@ func (f *Foreman) Report(_ context.Context, r *controlpb.ReportRequest) (*contro
 	})
 	if out, ordered := r.GetBackup(), f.ordered(); out != nil && ordered != nil {
 		f.Backup.Ended(outcomeOf(out, ordered))
+	}
+	if out, ordered := r.GetCert(), f.ordersCerts(); out != nil && ordered != nil {
+		f.Certs.Ended(certOutcomeOf(out, ordered))
 	}
 	return &controlpb.ReportResponse{}, nil
 }

@@ -46,7 +46,7 @@ func work(ctx context.Context, conn net.Conn, p pace) error {
 	}
 	defer cc.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	w := &worker{pace: p, server: controlpb.NewChoresClient(cc), orders: make(chan *controlpb.Order), pings: make(chan *controlpb.PingOutcome), backups: make(chan *controlpb.BackupOutcome)}
+	w := &worker{pace: p, server: controlpb.NewChoresClient(cc), orders: make(chan *controlpb.Order), pings: make(chan *controlpb.PingOutcome), backups: make(chan *controlpb.BackupOutcome), certs: make(chan *controlpb.CertOutcome)}
 	lost := make(chan error, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() { lost <- w.receive(ctx) })
@@ -79,6 +79,7 @@ type worker struct {
 	orders  chan *controlpb.Order
 	pings   chan *controlpb.PingOutcome
 	backups chan *controlpb.BackupOutcome
+	certs   chan *controlpb.CertOutcome
 }
 
 // receive passes the orders on.
@@ -104,11 +105,13 @@ func (w *worker) run(ctx context.Context, lost <-chan error) error {
 	defer ping.stop()
 	backup := &backuper{server: w.server, tell: w.backups, pace: w.pace}
 	defer backup.stop()
+	certs := &certifier{tell: w.certs}
+	defer certs.stop()
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	var report controlpb.ReportRequest
 	for {
-		report.Ping, report.Backup = nil, nil
+		report.Ping, report.Backup, report.Cert = nil, nil, nil
 		select {
 		case <-ctx.Done():
 			return nil
@@ -120,9 +123,11 @@ func (w *worker) run(ctx context.Context, lost <-chan error) error {
 		case o := <-w.orders:
 			ping.follow(ctx, o.GetPing())
 			backup.follow(ctx, o.GetBackup())
+			certs.follow(ctx, o.GetCerts())
 			report.Revision = o.GetRevision()
 		case report.Ping = <-w.pings:
 		case report.Backup = <-w.backups:
+		case report.Cert = <-w.certs:
 		case <-tick.C:
 		}
 		if err := w.report(ctx, &report); err != nil {

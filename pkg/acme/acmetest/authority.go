@@ -86,3 +86,7 @@ func (a *Authority) Refuse(kind, detail, retryAfter string) {
 	})
 	a.refuse.Store(&f)
 }
+
+// Endless is the function of goroutines that the authority never ends, for leak
+// checks.
+const Endless = "github.com/letsencrypt/pebble/v2/va.VAImpl.processTasks"

@@ -280,6 +280,7 @@ type Order struct {
 	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	Ping          *PingOrder             `protobuf:"bytes,2,opt,name=ping,proto3" json:"ping,omitempty"`
 	Backup        *BackupOrder           `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`
+	Certs         *CertsOrder            `protobuf:"bytes,4,opt,name=certs,proto3" json:"certs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -331,6 +332,13 @@ func (x *Order) GetPing() *PingOrder {
 func (x *Order) GetBackup() *BackupOrder {
 	if x != nil {
 		return x.Backup
+	}
+	return nil
+}
+
+func (x *Order) GetCerts() *CertsOrder {
+	if x != nil {
+		return x.Certs
 	}
 	return nil
 }
@@ -393,6 +401,7 @@ type ReportRequest struct {
 	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"` // of the orders that it follows; 0: none yet
 	Ping          *PingOutcome           `protobuf:"bytes,2,opt,name=ping,proto3" json:"ping,omitempty"`          // when there is a new one
 	Backup        *BackupOutcome         `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`      // when there is a new one
+	Cert          *CertOutcome           `protobuf:"bytes,4,opt,name=cert,proto3" json:"cert,omitempty"`          // when there is a new one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -444,6 +453,13 @@ func (x *ReportRequest) GetPing() *PingOutcome {
 func (x *ReportRequest) GetBackup() *BackupOutcome {
 	if x != nil {
 		return x.Backup
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetCert() *CertOutcome {
+	if x != nil {
+		return x.Cert
 	}
 	return nil
 }
@@ -1702,24 +1718,400 @@ func (x *ProofOutcome) GetFailure() BackupOutcome_Failure {
 	return BackupOutcome_NONE
 }
 
+// CertsOrder asks for certificates of a public authority. What is added or taken
+// away lets the rest go on; with any other change all begins anew.
+type CertsOrder struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Directory       string                 `protobuf:"bytes,1,opt,name=directory,proto3" json:"directory,omitempty"` // URL
+	Roots           string                 `protobuf:"bytes,2,opt,name=roots,proto3" json:"roots,omitempty"`         // PEM, whom to trust for it; "": the system's
+	Contact         string                 `protobuf:"bytes,3,opt,name=contact,proto3" json:"contact,omitempty"`
+	External        string                 `protobuf:"bytes,4,opt,name=external,proto3" json:"external,omitempty"`                          // key id of an account that exists elsewhere
+	ExternalKey     string                 `protobuf:"bytes,5,opt,name=external_key,json=externalKey,proto3" json:"external_key,omitempty"` // secret
+	AccountKey      string                 `protobuf:"bytes,6,opt,name=account_key,json=accountKey,proto3" json:"account_key,omitempty"`    // secret, PEM
+	Dns             *CertsDNS              `protobuf:"bytes,7,opt,name=dns,proto3" json:"dns,omitempty"`
+	AllowMissingCaa bool                   `protobuf:"varint,8,opt,name=allow_missing_caa,json=allowMissingCaa,proto3" json:"allow_missing_caa,omitempty"`
+	Requests        []*CertRequest         `protobuf:"bytes,9,rep,name=requests,proto3" json:"requests,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *CertsOrder) Reset() {
+	*x = CertsOrder{}
+	mi := &file_chores_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CertsOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CertsOrder) ProtoMessage() {}
+
+func (x *CertsOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CertsOrder.ProtoReflect.Descriptor instead.
+func (*CertsOrder) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *CertsOrder) GetDirectory() string {
+	if x != nil {
+		return x.Directory
+	}
+	return ""
+}
+
+func (x *CertsOrder) GetRoots() string {
+	if x != nil {
+		return x.Roots
+	}
+	return ""
+}
+
+func (x *CertsOrder) GetContact() string {
+	if x != nil {
+		return x.Contact
+	}
+	return ""
+}
+
+func (x *CertsOrder) GetExternal() string {
+	if x != nil {
+		return x.External
+	}
+	return ""
+}
+
+func (x *CertsOrder) GetExternalKey() string {
+	if x != nil {
+		return x.ExternalKey
+	}
+	return ""
+}
+
+func (x *CertsOrder) GetAccountKey() string {
+	if x != nil {
+		return x.AccountKey
+	}
+	return ""
+}
+
+func (x *CertsOrder) GetDns() *CertsDNS {
+	if x != nil {
+		return x.Dns
+	}
+	return nil
+}
+
+func (x *CertsOrder) GetAllowMissingCaa() bool {
+	if x != nil {
+		return x.AllowMissingCaa
+	}
+	return false
+}
+
+func (x *CertsOrder) GetRequests() []*CertRequest {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+// CertsDNS is where records are written that prove a name.
+type CertsDNS struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // as mesh.DNSKind spells it
+	Server        string                 `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
+	Zone          string                 `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
+	KeyName       string                 `protobuf:"bytes,4,opt,name=key_name,json=keyName,proto3" json:"key_name,omitempty"`
+	Algorithm     string                 `protobuf:"bytes,5,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
+	Credential    string                 `protobuf:"bytes,6,opt,name=credential,proto3" json:"credential,omitempty"` // secret
+	Resolvers     []string               `protobuf:"bytes,7,rep,name=resolvers,proto3" json:"resolvers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CertsDNS) Reset() {
+	*x = CertsDNS{}
+	mi := &file_chores_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CertsDNS) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CertsDNS) ProtoMessage() {}
+
+func (x *CertsDNS) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CertsDNS.ProtoReflect.Descriptor instead.
+func (*CertsDNS) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *CertsDNS) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *CertsDNS) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *CertsDNS) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *CertsDNS) GetKeyName() string {
+	if x != nil {
+		return x.KeyName
+	}
+	return ""
+}
+
+func (x *CertsDNS) GetAlgorithm() string {
+	if x != nil {
+		return x.Algorithm
+	}
+	return ""
+}
+
+func (x *CertsDNS) GetCredential() string {
+	if x != nil {
+		return x.Credential
+	}
+	return ""
+}
+
+func (x *CertsDNS) GetResolvers() []string {
+	if x != nil {
+		return x.Resolvers
+	}
+	return nil
+}
+
+// CertRequest is one thing to be done once: a certificate, or with an empty name
+// to look the account up.
+type CertRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Attempt       uint64                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"` // rises when it is to be tried again
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Request       []byte                 `protobuf:"bytes,4,opt,name=request,proto3" json:"request,omitempty"` // PKCS #10, DER
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CertRequest) Reset() {
+	*x = CertRequest{}
+	mi := &file_chores_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CertRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CertRequest) ProtoMessage() {}
+
+func (x *CertRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CertRequest.ProtoReflect.Descriptor instead.
+func (*CertRequest) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *CertRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *CertRequest) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *CertRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CertRequest) GetRequest() []byte {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+// CertOutcome is how one request ended.
+type CertOutcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Attempt       uint64                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Chain         [][]byte               `protobuf:"bytes,3,rep,name=chain,proto3" json:"chain,omitempty"`                              // DER, leaf first
+	Failure       string                 `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`                          // as acme.Failure spells it; "": there was none
+	Detail        string                 `protobuf:"bytes,5,opt,name=detail,proto3" json:"detail,omitempty"`                            // what the authority, or the name server, said
+	RetryNanos    int64                  `protobuf:"varint,6,opt,name=retry_nanos,json=retryNanos,proto3" json:"retry_nanos,omitempty"` // how long the authority wants to be left alone
+	Account       string                 `protobuf:"bytes,7,opt,name=account,proto3" json:"account,omitempty"`                          // URI
+	Identities    []string               `protobuf:"bytes,8,rep,name=identities,proto3" json:"identities,omitempty"`                    // of the authority in CAA records
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CertOutcome) Reset() {
+	*x = CertOutcome{}
+	mi := &file_chores_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CertOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CertOutcome) ProtoMessage() {}
+
+func (x *CertOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CertOutcome.ProtoReflect.Descriptor instead.
+func (*CertOutcome) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *CertOutcome) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *CertOutcome) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *CertOutcome) GetChain() [][]byte {
+	if x != nil {
+		return x.Chain
+	}
+	return nil
+}
+
+func (x *CertOutcome) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
+func (x *CertOutcome) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *CertOutcome) GetRetryNanos() int64 {
+	if x != nil {
+		return x.RetryNanos
+	}
+	return 0
+}
+
+func (x *CertOutcome) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *CertOutcome) GetIdentities() []string {
+	if x != nil {
+		return x.Identities
+	}
+	return nil
+}
+
 var File_chores_proto protoreflect.FileDescriptor
 
 const file_chores_proto_rawDesc = "" +
 	"\n" +
 	"\fchores.proto\x12\n" +
 	"meshctl.v1\"\x0f\n" +
-	"\rOrdersRequest\"\x7f\n" +
+	"\rOrdersRequest\"\xad\x01\n" +
 	"\x05Order\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12)\n" +
 	"\x04ping\x18\x02 \x01(\v2\x15.meshctl.v1.PingOrderR\x04ping\x12/\n" +
-	"\x06backup\x18\x03 \x01(\v2\x17.meshctl.v1.BackupOrderR\x06backup\"D\n" +
+	"\x06backup\x18\x03 \x01(\v2\x17.meshctl.v1.BackupOrderR\x06backup\x12,\n" +
+	"\x05certs\x18\x04 \x01(\v2\x16.meshctl.v1.CertsOrderR\x05certs\"D\n" +
 	"\tPingOrder\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12%\n" +
-	"\x0einterval_nanos\x18\x02 \x01(\x03R\rintervalNanos\"\x8b\x01\n" +
+	"\x0einterval_nanos\x18\x02 \x01(\x03R\rintervalNanos\"\xb8\x01\n" +
 	"\rReportRequest\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12+\n" +
 	"\x04ping\x18\x02 \x01(\v2\x17.meshctl.v1.PingOutcomeR\x04ping\x121\n" +
-	"\x06backup\x18\x03 \x01(\v2\x19.meshctl.v1.BackupOutcomeR\x06backup\"\x10\n" +
+	"\x06backup\x18\x03 \x01(\v2\x19.meshctl.v1.BackupOutcomeR\x06backup\x12+\n" +
+	"\x04cert\x18\x04 \x01(\v2\x17.meshctl.v1.CertOutcomeR\x04cert\"\x10\n" +
 	"\x0eReportResponse\"\xe0\x01\n" +
 	"\vPingOutcome\x126\n" +
 	"\x06result\x18\x01 \x01(\x0e2\x1e.meshctl.v1.PingOutcome.ResultR\x06result\x12\x16\n" +
@@ -1848,7 +2240,46 @@ const file_chores_proto_rawDesc = "" +
 	"\x05prove\x18\x01 \x01(\x04R\x05prove\x12\x16\n" +
 	"\x06remote\x18\x02 \x01(\tR\x06remote\x12\x16\n" +
 	"\x06commit\x18\x03 \x01(\tR\x06commit\x12;\n" +
-	"\afailure\x18\x04 \x01(\x0e2!.meshctl.v1.BackupOutcome.FailureR\afailure2\xc3\x02\n" +
+	"\afailure\x18\x04 \x01(\x0e2!.meshctl.v1.BackupOutcome.FailureR\afailure\"\xc3\x02\n" +
+	"\n" +
+	"CertsOrder\x12\x1c\n" +
+	"\tdirectory\x18\x01 \x01(\tR\tdirectory\x12\x14\n" +
+	"\x05roots\x18\x02 \x01(\tR\x05roots\x12\x18\n" +
+	"\acontact\x18\x03 \x01(\tR\acontact\x12\x1a\n" +
+	"\bexternal\x18\x04 \x01(\tR\bexternal\x12!\n" +
+	"\fexternal_key\x18\x05 \x01(\tR\vexternalKey\x12\x1f\n" +
+	"\vaccount_key\x18\x06 \x01(\tR\n" +
+	"accountKey\x12&\n" +
+	"\x03dns\x18\a \x01(\v2\x14.meshctl.v1.CertsDNSR\x03dns\x12*\n" +
+	"\x11allow_missing_caa\x18\b \x01(\bR\x0fallowMissingCaa\x123\n" +
+	"\brequests\x18\t \x03(\v2\x17.meshctl.v1.CertRequestR\brequests\"\xc1\x01\n" +
+	"\bCertsDNS\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06server\x18\x02 \x01(\tR\x06server\x12\x12\n" +
+	"\x04zone\x18\x03 \x01(\tR\x04zone\x12\x19\n" +
+	"\bkey_name\x18\x04 \x01(\tR\akeyName\x12\x1c\n" +
+	"\talgorithm\x18\x05 \x01(\tR\talgorithm\x12\x1e\n" +
+	"\n" +
+	"credential\x18\x06 \x01(\tR\n" +
+	"credential\x12\x1c\n" +
+	"\tresolvers\x18\a \x03(\tR\tresolvers\"e\n" +
+	"\vCertRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x18\n" +
+	"\arequest\x18\x04 \x01(\fR\arequest\"\xda\x01\n" +
+	"\vCertOutcome\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x04R\aattempt\x12\x14\n" +
+	"\x05chain\x18\x03 \x03(\fR\x05chain\x12\x18\n" +
+	"\afailure\x18\x04 \x01(\tR\afailure\x12\x16\n" +
+	"\x06detail\x18\x05 \x01(\tR\x06detail\x12\x1f\n" +
+	"\vretry_nanos\x18\x06 \x01(\x03R\n" +
+	"retryNanos\x12\x18\n" +
+	"\aaccount\x18\a \x01(\tR\aaccount\x12\x1e\n" +
+	"\n" +
+	"identities\x18\b \x03(\tR\n" +
+	"identities2\xc3\x02\n" +
 	"\x06Chores\x128\n" +
 	"\x06Orders\x12\x19.meshctl.v1.OrdersRequest\x1a\x11.meshctl.v1.Order0\x01\x12?\n" +
 	"\x06Report\x12\x19.meshctl.v1.ReportRequest\x1a\x1a.meshctl.v1.ReportResponse\x12@\n" +
@@ -1869,7 +2300,7 @@ func file_chores_proto_rawDescGZIP() []byte {
 }
 
 var file_chores_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_chores_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_chores_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_chores_proto_goTypes = []any{
 	(PingOutcome_Result)(0),    // 0: meshctl.v1.PingOutcome.Result
 	(BackupRemote_Auth)(0),     // 1: meshctl.v1.BackupRemote.Auth
@@ -1896,45 +2327,53 @@ var file_chores_proto_goTypes = []any{
 	(*BackupOutcome)(nil),      // 22: meshctl.v1.BackupOutcome
 	(*RemoteOutcome)(nil),      // 23: meshctl.v1.RemoteOutcome
 	(*ProofOutcome)(nil),       // 24: meshctl.v1.ProofOutcome
+	(*CertsOrder)(nil),         // 25: meshctl.v1.CertsOrder
+	(*CertsDNS)(nil),           // 26: meshctl.v1.CertsDNS
+	(*CertRequest)(nil),        // 27: meshctl.v1.CertRequest
+	(*CertOutcome)(nil),        // 28: meshctl.v1.CertOutcome
 }
 var file_chores_proto_depIdxs = []int32{
 	5,  // 0: meshctl.v1.Order.ping:type_name -> meshctl.v1.PingOrder
 	9,  // 1: meshctl.v1.Order.backup:type_name -> meshctl.v1.BackupOrder
-	8,  // 2: meshctl.v1.ReportRequest.ping:type_name -> meshctl.v1.PingOutcome
-	22, // 3: meshctl.v1.ReportRequest.backup:type_name -> meshctl.v1.BackupOutcome
-	0,  // 4: meshctl.v1.PingOutcome.result:type_name -> meshctl.v1.PingOutcome.Result
-	10, // 5: meshctl.v1.BackupOrder.epoch:type_name -> meshctl.v1.BackupEpoch
-	11, // 6: meshctl.v1.BackupOrder.remotes:type_name -> meshctl.v1.BackupRemote
-	1,  // 7: meshctl.v1.BackupRemote.auth:type_name -> meshctl.v1.BackupRemote.Auth
-	14, // 8: meshctl.v1.DraftRequest.base:type_name -> meshctl.v1.DraftBase
-	12, // 9: meshctl.v1.DraftRequest.index:type_name -> meshctl.v1.Piece
-	10, // 10: meshctl.v1.DraftBase.epoch:type_name -> meshctl.v1.BackupEpoch
-	12, // 11: meshctl.v1.DraftResponse.file:type_name -> meshctl.v1.Piece
-	16, // 12: meshctl.v1.DraftResponse.end:type_name -> meshctl.v1.DraftEnd
-	10, // 13: meshctl.v1.AllowRequest.epoch:type_name -> meshctl.v1.BackupEpoch
-	20, // 14: meshctl.v1.ProofRequest.begin:type_name -> meshctl.v1.ProofBegin
-	12, // 15: meshctl.v1.ProofRequest.file:type_name -> meshctl.v1.Piece
-	10, // 16: meshctl.v1.ProofBegin.epoch:type_name -> meshctl.v1.BackupEpoch
-	2,  // 17: meshctl.v1.BackupOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
-	23, // 18: meshctl.v1.BackupOutcome.remotes:type_name -> meshctl.v1.RemoteOutcome
-	24, // 19: meshctl.v1.BackupOutcome.proof:type_name -> meshctl.v1.ProofOutcome
-	2,  // 20: meshctl.v1.RemoteOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
-	2,  // 21: meshctl.v1.ProofOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
-	3,  // 22: meshctl.v1.Chores.Orders:input_type -> meshctl.v1.OrdersRequest
-	6,  // 23: meshctl.v1.Chores.Report:input_type -> meshctl.v1.ReportRequest
-	13, // 24: meshctl.v1.Chores.Draft:input_type -> meshctl.v1.DraftRequest
-	17, // 25: meshctl.v1.Chores.Allow:input_type -> meshctl.v1.AllowRequest
-	19, // 26: meshctl.v1.Chores.Proof:input_type -> meshctl.v1.ProofRequest
-	4,  // 27: meshctl.v1.Chores.Orders:output_type -> meshctl.v1.Order
-	7,  // 28: meshctl.v1.Chores.Report:output_type -> meshctl.v1.ReportResponse
-	15, // 29: meshctl.v1.Chores.Draft:output_type -> meshctl.v1.DraftResponse
-	18, // 30: meshctl.v1.Chores.Allow:output_type -> meshctl.v1.AllowResponse
-	21, // 31: meshctl.v1.Chores.Proof:output_type -> meshctl.v1.ProofResponse
-	27, // [27:32] is the sub-list for method output_type
-	22, // [22:27] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	25, // 2: meshctl.v1.Order.certs:type_name -> meshctl.v1.CertsOrder
+	8,  // 3: meshctl.v1.ReportRequest.ping:type_name -> meshctl.v1.PingOutcome
+	22, // 4: meshctl.v1.ReportRequest.backup:type_name -> meshctl.v1.BackupOutcome
+	28, // 5: meshctl.v1.ReportRequest.cert:type_name -> meshctl.v1.CertOutcome
+	0,  // 6: meshctl.v1.PingOutcome.result:type_name -> meshctl.v1.PingOutcome.Result
+	10, // 7: meshctl.v1.BackupOrder.epoch:type_name -> meshctl.v1.BackupEpoch
+	11, // 8: meshctl.v1.BackupOrder.remotes:type_name -> meshctl.v1.BackupRemote
+	1,  // 9: meshctl.v1.BackupRemote.auth:type_name -> meshctl.v1.BackupRemote.Auth
+	14, // 10: meshctl.v1.DraftRequest.base:type_name -> meshctl.v1.DraftBase
+	12, // 11: meshctl.v1.DraftRequest.index:type_name -> meshctl.v1.Piece
+	10, // 12: meshctl.v1.DraftBase.epoch:type_name -> meshctl.v1.BackupEpoch
+	12, // 13: meshctl.v1.DraftResponse.file:type_name -> meshctl.v1.Piece
+	16, // 14: meshctl.v1.DraftResponse.end:type_name -> meshctl.v1.DraftEnd
+	10, // 15: meshctl.v1.AllowRequest.epoch:type_name -> meshctl.v1.BackupEpoch
+	20, // 16: meshctl.v1.ProofRequest.begin:type_name -> meshctl.v1.ProofBegin
+	12, // 17: meshctl.v1.ProofRequest.file:type_name -> meshctl.v1.Piece
+	10, // 18: meshctl.v1.ProofBegin.epoch:type_name -> meshctl.v1.BackupEpoch
+	2,  // 19: meshctl.v1.BackupOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
+	23, // 20: meshctl.v1.BackupOutcome.remotes:type_name -> meshctl.v1.RemoteOutcome
+	24, // 21: meshctl.v1.BackupOutcome.proof:type_name -> meshctl.v1.ProofOutcome
+	2,  // 22: meshctl.v1.RemoteOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
+	2,  // 23: meshctl.v1.ProofOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
+	26, // 24: meshctl.v1.CertsOrder.dns:type_name -> meshctl.v1.CertsDNS
+	27, // 25: meshctl.v1.CertsOrder.requests:type_name -> meshctl.v1.CertRequest
+	3,  // 26: meshctl.v1.Chores.Orders:input_type -> meshctl.v1.OrdersRequest
+	6,  // 27: meshctl.v1.Chores.Report:input_type -> meshctl.v1.ReportRequest
+	13, // 28: meshctl.v1.Chores.Draft:input_type -> meshctl.v1.DraftRequest
+	17, // 29: meshctl.v1.Chores.Allow:input_type -> meshctl.v1.AllowRequest
+	19, // 30: meshctl.v1.Chores.Proof:input_type -> meshctl.v1.ProofRequest
+	4,  // 31: meshctl.v1.Chores.Orders:output_type -> meshctl.v1.Order
+	7,  // 32: meshctl.v1.Chores.Report:output_type -> meshctl.v1.ReportResponse
+	15, // 33: meshctl.v1.Chores.Draft:output_type -> meshctl.v1.DraftResponse
+	18, // 34: meshctl.v1.Chores.Allow:output_type -> meshctl.v1.AllowResponse
+	21, // 35: meshctl.v1.Chores.Proof:output_type -> meshctl.v1.ProofResponse
+	31, // [31:36] is the sub-list for method output_type
+	26, // [26:31] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_chores_proto_init() }
@@ -1960,7 +2399,7 @@ func file_chores_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chores_proto_rawDesc), len(file_chores_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   22,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
