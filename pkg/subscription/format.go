@@ -32,6 +32,10 @@ const (
 	FormatPAC  Format = "pac"
 	FormatCurl Format = "curl"
 	FormatHTML Format = "html" // the page for people; another package's
+
+	// The authorities of private cells, to be installed by hand.
+	FormatCA    Format = "ca"    // PEM
+	FormatApple Format = "apple" // a configuration profile
 )
 
 // Formats are all there are.
@@ -39,7 +43,7 @@ func Formats() []Format {
 	return []Format{
 		FormatBase64, FormatPlain, FormatClash, FormatClashOld,
 		FormatSingBox, FormatSingBoxLocal, FormatSingBoxOld, FormatSingBoxOldLocal, FormatSingBoxOutbounds,
-		FormatXray, FormatXrayList, FormatV2Ray, FormatPAC, FormatCurl, FormatHTML,
+		FormatXray, FormatXrayList, FormatV2Ray, FormatPAC, FormatCurl, FormatHTML, FormatCA, FormatApple,
 	}
 }
 

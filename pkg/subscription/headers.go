@@ -141,6 +141,10 @@ func extension(f Format) string {
 		return ".pac"
 	case FormatCurl:
 		return ".sh"
+	case FormatCA:
+		return ".pem"
+	case FormatApple:
+		return ".mobileconfig"
 	}
 	return ""
 }

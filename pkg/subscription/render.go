@@ -15,6 +15,9 @@ const (
 	typeYAML = "application/yaml; charset=utf-8"
 	typeJSON = "application/json; charset=utf-8"
 	typePAC  = "application/x-ns-proxy-autoconfig"
+	typePEM  = "application/x-x509-ca-cert" // Android offers to install it
+
+	typeApple = "application/x-apple-aspen-config"
 )
 
 // Render makes the document. It returns ErrInvalid for a format that is not
@@ -62,6 +65,10 @@ func (d document) render(f Format) (kind string, data []byte, err error) {
 		return typePAC, d.pac(), nil
 	case FormatCurl:
 		return typeText, d.curl(), nil
+	case FormatCA:
+		return typePEM, d.pem(), nil
+	case FormatApple:
+		return typeApple, d.apple(), nil
 	}
 	return "", nil, mesh.ErrInvalid
 }

@@ -2,6 +2,7 @@ package subs
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"maps"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/subscription"
+	"github.com/meshctl/meshctl/pkg/subscription/page"
 )
 
 // maxSecret is more than any secret of ours has.
@@ -99,7 +101,7 @@ type found struct {
 
 func (s *Service) serve(w http.ResponseWriter, r *http.Request, f found) {
 	cfg := s.State.Config()
-	link := cfg.SubscriptionURL(f.secret)
+	link := cmp.Or(cfg.SubscriptionURL(f.secret), "https://"+string(cfg.Subscription.Name)+"/s/"+f.secret.Reveal())
 	if f.profile.PageURL == "" {
 		f.profile.PageURL = link
 	}
@@ -136,7 +138,7 @@ func (s *Service) document(r *http.Request, f found, choice subscription.Choice,
 	f.profile.TrustsCA = r.URL.Query().Get("ca") == "installed"
 	k := docKey{device: f.device, format: choice.Format, trusts: f.profile.TrustsCA}
 	if choice.Format == subscription.FormatHTML {
-		choice.Format = subscription.FormatPlain
+		return pageFor(r, f, link)
 	}
 	if d, ok := s.cache.get(k, f.profile); ok {
 		return d, nil
@@ -148,6 +150,15 @@ func (s *Service) document(r *http.Request, f found, choice subscription.Choice,
 	d := &document{made: ageless(f.profile), body: body, etag: etagOf(body.Data)}
 	s.cache.put(k, d)
 	return d, nil
+}
+
+// pageFor makes the page, which is in a language and holds a picture: it is asked
+// for seldom, and not kept.
+func pageFor(r *http.Request, f found, link string) (*document, error) {
+	body, header, err := page.Render(f.profile, page.Request{
+		Link: link, Language: r.URL.Query().Get("lang"), Accept: r.Header.Get("Accept-Language"),
+	})
+	return &document{body: body, header: header, etag: etagOf(body.Data)}, err
 }
 
 // etagOf is of what is answered, so that it is the same at every server.

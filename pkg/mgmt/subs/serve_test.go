@@ -88,6 +88,44 @@ func TestABrowserThatTrustsAPrivateCellSaysSo(t *testing.T) {
 	}
 }
 
+func TestPeopleGetAPage(t *testing.T) {
+	w := start(t)
+	_, secret := w.addDevice(w.addMember("Иван <b>"), w.addCell("Berlin"))
+	w.known(t, secret)
+	c := w.client(t, w.entry(t, "entry-1"), true)
+	browser := func(query, languages string) reply {
+		return get(t, c, secret, func(r *http.Request) {
+			r.URL.RawQuery = query
+			r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/140.0")
+			r.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+			r.Header.Set("Accept-Language", languages)
+		})
+	}
+	for _, tt := range []struct{ query, languages, want string }{
+		{"", "ru-RU,ru;q=0.9,en;q=0.5", "ru"}, {"", "de", "en"}, {"lang=ru", "en", "ru"}, {"lang=en", "ru", "en"},
+	} {
+		r := browser(tt.query, tt.languages)
+		if r.status != http.StatusOK || r.header.Get("Content-Type") != "text/html; charset=utf-8" || r.header.Get("Content-Language") != tt.want {
+			t.Errorf("%+v: %d %v", tt, r.status, r.header)
+		}
+		if !strings.Contains(r.header.Get("Content-Security-Policy"), "default-src 'none'") || r.header.Get("Cache-Control") != "private, no-store" {
+			t.Errorf("headers %v", r.header)
+		}
+		if !strings.Contains(r.body, secret.Reveal()) || strings.Contains(r.body, "<b>") {
+			t.Error("the page has no link, or what a name put in")
+		}
+	}
+	r := browser("", "en")
+	again := get(t, c, secret, func(q *http.Request) {
+		q.URL.RawQuery = "format=html"
+		q.Header.Set("If-None-Match", r.header.Get("Etag"))
+		q.Header.Set("Accept-Language", "en")
+	})
+	if again.status != http.StatusNotModified {
+		t.Errorf("again: %d", again.status)
+	}
+}
+
 func TestWhatDidNotChangeIsNotSentAgain(t *testing.T) {
 	w := start(t)
 	cell := w.addCell("Berlin")
