@@ -4,11 +4,13 @@ package clients
 
 import (
 	"fmt"
-	"net/netip"
+	"net"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/dev"
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
@@ -19,17 +21,18 @@ func TestABrowserIsAskedAtTheHiddenHostOnly(t *testing.T) {
 	row := "Chromium " + version(t, "chromium")
 	o := mesh.Offer{Protocol: mesh.ProtocolHTTP, Transport: mesh.TransportTCP}
 	run.table.set(row, o, "failed")
-	link := call(t, m, admin.DeviceLinkOf, admin.Ref{Ref: string(m.Device.ID)})
-	entry := netip.MustParseAddrPort(m.EntryAddresses[0])
-	pac := fmt.Sprintf("function FindProxyForURL(url, host) { return \"HTTPS %s:%d\"; }", link.ServerName, entry.Port())
-	b := newBrowser(t, m.CAFile(), pac, fmt.Sprintf("MAP %s %s", link.ServerName, entry.Addr()))
+	s := subscribe(t, "browser", dev.CellName)
+	pac := string(s.served(t, "", "?format=pac&ca=installed"))
+	b := newBrowser(t, m.CAFile(), pac, fmt.Sprintf("MAP *.%s %s", dev.CellSuffix, hostOf(t, m.EntryAddresses[0])))
+	link := call(t, m, admin.DeviceLinkOf, admin.Ref{Ref: string(s.device.ID)})
 	b.user, b.password = link.User, link.Secret
 
 	url := "http://" + run.origin.at(originName) + "/page"
 	if got, err := b.visit(url); strings.TrimSpace(got) == strings.TrimSpace(page) || b.challenges != 0 {
 		t.Errorf("before it has credentials: %q, %v, asked %d times", got, err, b.challenges)
 	}
-	_, err := b.visit("https://" + string(link.HiddenHost) + "/") // nothing is there
+	door := regexp.MustCompile(`https?://\S+`).FindString(pac) // of which the file tells people
+	_, err := b.visit(door)                                    // nothing is there
 	asked := b.challenges
 	if asked == 0 {
 		t.Errorf("the hidden host does not ask: %v", err)
@@ -56,4 +59,13 @@ func (b *browser) moveBulk() {
 	if err := sameSum("round trip", got, nil); err != nil {
 		b.t.Error(err)
 	}
+}
+
+func hostOf(t *testing.T, address string) string {
+	t.Helper()
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host
 }

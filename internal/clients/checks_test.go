@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -30,7 +31,9 @@ func exchange(ctx context.Context, c *http.Client, method, url string, body io.R
 	if err != nil {
 		return "", err
 	}
-	req.ContentLength = length
+	if req.ContentLength = length; body != nil {
+		req.Header.Set("Expect", "100-continue") // see socks.http
+	}
 	resp, err := c.Do(req)
 	if err != nil {
 		return "", err
@@ -56,6 +59,24 @@ func (s socks) pages(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// spelled fetches the page by the international name as people spell it, of which
+// Xray and V2Ray make nothing themselves.
+func (s socks) spelled(ctx context.Context) error {
+	c, err := s.connect(ctx, originIDN, run.origin.port)
+	if err != nil {
+		return fmt.Errorf("page of %s as it is spelled: %w", originIDN, err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET /page HTTP/1.0\r\n\r\n"); err != nil {
+		return err
+	}
+	answer, err := io.ReadAll(c)
+	if !strings.HasSuffix(string(answer), page) {
+		return fmt.Errorf("page of %s as it is spelled: got %q, %v", originIDN, answer, err)
+	}
+	return nil
 }
 
 // dns asks over UDP, several times over one association, as a phone does. A

@@ -34,8 +34,9 @@ type dialect interface {
 }
 
 var locals = []local{
-	{row: "Xray " + xrayVersion, program: "xray", agent: "v2rayNG/1.10.5", args: []string{"run", "-c"}, dialect: xrayDialect{}},
-	{row: "sing-box " + singboxVersion, program: "sing-box", agent: "SFA/1.14.1 (Build 1; sing-box 1.14.1)", args: []string{"run", "-c"}, dialect: singboxDialect{}},
+	{row: "Xray " + xrayVersion, program: "xray", agent: "Xray/" + xrayVersion, args: []string{"run", "-c"}, dialect: xrayDialect{}},
+	{row: "sing-box " + singboxVersion, program: "sing-box", agent: "sing-box " + singboxVersion, args: []string{"run", "-c"}, dialect: singboxDialect{}},
+	{row: "sing-box " + singboxVersion + ", as its Android app", program: "sing-box", agent: "SFA/" + singboxVersion + " (Build 1; sing-box " + singboxVersion + ")", args: []string{"run", "-c"}, dialect: singboxDialect{}},
 	{row: "V2Ray 4.34.0 (Debian)", program: "v2ray", agent: "V2Ray/4.34.0", args: []string{"-config"}, dialect: xrayDialect{}},
 }
 
@@ -106,6 +107,7 @@ func (xrayDialect) offer(outbound map[string]any) (mesh.Offer, bool) {
 }
 
 func (xrayDialect) use(config map[string]any, addr *net.TCPAddr, node string) {
+	config["log"] = map[string]any{"loglevel": "debug"}
 	config["inbounds"] = []any{map[string]any{
 		"tag": "test", "protocol": "socks", "listen": addr.IP.String(), "port": addr.Port, "settings": map[string]any{"udp": true},
 	}}
@@ -131,7 +133,7 @@ func (singboxDialect) offer(outbound map[string]any) (mesh.Offer, bool) {
 
 func (singboxDialect) use(config map[string]any, addr *net.TCPAddr, node string) {
 	config["inbounds"] = []any{map[string]any{"type": "mixed", "tag": "test", "listen": addr.IP.String(), "listen_port": addr.Port}}
-	delete(config, "experimental") // keeps files and a port of the machine
+	config["log"] = map[string]any{"level": "debug"}
 	route, _ := config["route"].(map[string]any)
 	if route == nil {
 		route = map[string]any{}

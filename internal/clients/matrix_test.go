@@ -5,17 +5,20 @@ package clients
 import (
 	"testing"
 
+	"github.com/meshctl/meshctl/pkg/dev"
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
 // Every client, with the configuration that it is served, uses every way in that
 // this names: two of them at once.
 func TestEveryClientUsesEveryWayItIsServed(t *testing.T) {
-	theMesh(t)
+	m := theMesh(t)
+	offerAll(t, m, dev.CellName)
+	s := subscribe(t, "phone", dev.CellName)
 	for _, l := range locals {
-		t.Run(l.program, func(t *testing.T) {
+		t.Run(l.row, func(t *testing.T) {
 			run.table.row(l.row)
-			body := served(t, l)
+			body := s.served(t, l.agent, "")
 			for _, n := range l.nodes(t, body) {
 				t.Run(n.offer.String(), func(t *testing.T) {
 					run.table.set(l.row, n.offer, "failed")
@@ -31,8 +34,12 @@ func TestEveryClientUsesEveryWayItIsServed(t *testing.T) {
 
 // check runs two clients of one kind, whose work overlaps.
 func (l local) check(t *testing.T, body []byte, n node) {
+	logsOnFailure(t, run.mesh)
 	one, other := l.run(t, body, n.tag), l.run(t, body, n.tag)
 	together(t, one.pages, other.pages)
+	if l.program == "sing-box" {
+		together(t, one.spelled)
+	}
 	if carriesUDP(n.offer) {
 		together(t, one.dns, other.dns)
 	}

@@ -20,11 +20,7 @@ func theMesh(t *testing.T) *dev.Mesh {
 	if run.err != nil {
 		t.Fatal(run.err)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(run.mesh.Tails())
-		}
-	})
+	logsOnFailure(t, run.mesh)
 	return run.mesh
 }
 

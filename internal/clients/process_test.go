@@ -4,6 +4,7 @@ package clients
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -78,6 +79,21 @@ func write(t *testing.T, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// writeNoise makes a file of what is uploaded.
+func writeNoise(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "noise")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(f, noise(bulk))
+	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return path
