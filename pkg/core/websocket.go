@@ -22,8 +22,9 @@ const (
 	linger = 10 * time.Second
 	// farewell is how long a client may take to close its WebSocket after the
 	// last byte, before this side does. V2Ray takes any close for a failure, and
-	// drops what its application has not read until then.
-	farewell = time.Second
+	// drops what its application has not read until then; its own servers wait as
+	// long.
+	farewell = 2 * time.Second
 	// maxEarly bounds what a client sends in a header of its handshake.
 	maxEarly = 8 << 10
 )
