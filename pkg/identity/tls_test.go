@@ -97,6 +97,7 @@ func TestRolesAndListeners(t *testing.T) {
 		admit []mesh.Role
 	}{
 		{"the mesh port", mesh.RoleMgmt, identity.MgmtPort(), identity.ProtoGRPC, []mesh.Role{mesh.RoleMgmt, mesh.RoleCore, mesh.RoleEntry, mesh.RoleAdmin}},
+		{"the mesh port's relay", mesh.RoleMgmt, identity.MgmtPort(), identity.ProtoRelay, []mesh.Role{mesh.RoleEntry}},
 		{"a core's relay", mesh.RoleCore, identity.RelayPort(), identity.ProtoRelay, []mesh.Role{mesh.RoleEntry}},
 		{"a core's probe", mesh.RoleCore, identity.RelayPort(), identity.ProtoProbe, []mesh.Role{mesh.RoleMgmt}},
 	}
@@ -198,6 +199,7 @@ func TestServerRefusesByDefault(t *testing.T) {
 		"anonymous peers come in where allowed":      {identity.Policy{Anonymous: true}, with(tls.Certificate{}, identity.ProtoGRPC), true},
 		"a bad certificate is worse than none":       {identity.Policy{Anonymous: true, Accept: identity.MgmtPort().Accept}, with(identitytest.New(t).Certificate(t, client.Identity()), identity.ProtoGRPC), false},
 		"a client that offers no protocol":           {everybody(), with(m.Certificate(t, client.Identity())), false},
+		"an anonymous relay":                         {identity.Policy{Anonymous: true}, with(tls.Certificate{}, identity.ProtoRelay), false},
 		"an anonymous client that offers none":       {identity.Policy{Anonymous: true}, with(tls.Certificate{}), false},
 		"an admin that is not on record":             {identity.Policy{Accept: identity.MgmtPort().Accept, Record: func(identity.Peer) error { return denied }}, with(m.Certificate(t, m.Identity(mesh.RoleAdmin)), identity.ProtoGRPC), false},
 		"records are not asked for about cores":      {identity.Policy{Accept: identity.MgmtPort().Accept, Record: func(identity.Peer) error { return denied }}, toServer, true},
@@ -206,7 +208,7 @@ func TestServerRefusesByDefault(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := connect(t, server.ServerTLS(tt.policy, identity.ProtoGRPC), tt.client)
+			s := connect(t, server.ServerTLS(tt.policy, identity.ProtoGRPC, identity.ProtoRelay), tt.client)
 			if got := s.server == nil && s.client == nil; got != tt.ok {
 				t.Fatalf("admitted %v, want %v (server: %v, client: %v)", got, tt.ok, s.server, s.client)
 			}
