@@ -24,7 +24,8 @@ type browser struct {
 	id      int
 	// What it types when a proxy asks, as a person would.
 	user, password string
-	challenges     int // how often it was asked
+	challenges     int      // how often it was asked
+	complaints     []string // what its console says, where that is on
 }
 
 // cdp is a message of the protocol, of either side.
@@ -205,6 +206,8 @@ func (b *browser) event(m cdp) {
 	switch m.Method {
 	case "Fetch.requestPaused":
 		b.send("Fetch.continueRequest", map[string]any{"requestId": e.Params.RequestID})
+	case "Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown":
+		b.complaints = append(b.complaints, string(m.raw))
 	case "Fetch.authRequired":
 		b.challenges++
 		answer := map[string]any{"response": "ProvideCredentials", "username": b.user, "password": b.password}

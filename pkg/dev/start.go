@@ -20,7 +20,7 @@ func (m *Mesh) startCores(ctx context.Context) error {
 	}
 	for i := range m.Settings.Cores {
 		name := "core-" + letters[i:i+1]
-		err := m.step(ctx, name+" joined by token, ready", func(ctx context.Context) error { return m.startCore(ctx, name) })
+		err := m.step(ctx, name+" joined by token, ready", func(ctx context.Context) error { return m.AddCore(ctx, name, CellName) })
 		if err != nil {
 			return err
 		}
@@ -38,7 +38,8 @@ func (m *Mesh) addCellAndMember(ctx context.Context) error {
 	return m.nameSubscription(ctx)
 }
 
-func (m *Mesh) startCore(ctx context.Context, name string) error {
+// AddCore lets one more core in, and returns when it is ready.
+func (m *Mesh) AddCore(ctx context.Context, name, cell string) error {
 	ports, err := m.freePorts(2)
 	if err != nil {
 		return err
@@ -48,7 +49,7 @@ func (m *Mesh) startCore(ctx context.Context, name string) error {
 		return err
 	}
 	m.Cores = append(m.Cores, p)
-	token, err := m.token(ctx, p, admin.TokenCreateRequest{Role: mesh.RoleCore, Name: name, Member: MemberName, Cell: CellName})
+	token, err := m.token(ctx, p, admin.TokenCreateRequest{Role: mesh.RoleCore, Name: name, Member: MemberName, Cell: cell})
 	if err != nil {
 		return err
 	}
