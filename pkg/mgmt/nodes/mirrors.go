@@ -13,9 +13,12 @@ type Mirrors struct {
 	Devices *store.Mirror[mesh.DeviceID, mesh.Device]
 	Cells   *store.Mirror[mesh.CellID, mesh.Cell]
 	Spent   *store.Mirror[string, mesh.Spent]
+	// Rollouts say what nodes run, by group.
+	Rollouts *store.Mirror[string, mesh.Rollout]
 }
 
 // Mirrors returns the copies that Run keeps. They are full once Run is ready.
 func (s *Service) Mirrors() Mirrors {
-	return Mirrors{Config: s.view.config, Members: s.view.members, Devices: s.view.devices, Cells: s.view.cells, Spent: s.view.spent}
+	v := s.view
+	return Mirrors{Config: v.config, Members: v.members, Devices: v.devices, Cells: v.cells, Spent: v.spent, Rollouts: v.rollouts}
 }

@@ -49,7 +49,7 @@ func (w waysOf) ways() (nodes []subscription.Node, left []subscription.Left) {
 		hide(w.cell.Name, "the cell's own authority has no certificate yet")
 		return nil, left
 	}
-	paths := newestPaths(w.cell, w.now)
+	paths := newestPaths(w.cell, w.running, w.now)
 	for _, o := range w.cell.Offered() {
 		if paths == nil && (o.Transport == mesh.TransportWS || o.Transport == mesh.TransportGRPC) {
 			hide(w.name(o, ""), "the cell has no path for this transport yet")
@@ -67,6 +67,7 @@ type waysOf struct {
 	device  mesh.Device
 	cell    mesh.Cell
 	guest   bool
+	running mesh.NodeConfig // by its cores
 	secret  mesh.Secret
 	entries []entryAddress
 	now     time.Time
@@ -122,13 +123,17 @@ func newestLabel(d mesh.Device, now time.Time) (string, bool) {
 	return "", false
 }
 
-// newestPaths are those that are to stay, nil if there are none.
-func newestPaths(c mesh.Cell, now time.Time) *mesh.Paths {
+// newestPaths are those that are to stay, nil if there are none. While others are
+// being rolled out, or are parked, they are the newest that cores answer.
+func newestPaths(c mesh.Cell, running mesh.NodeConfig, now time.Time) *mesh.Paths {
 	paths := c.PathsAt(now)
 	if len(paths) == 0 {
 		return nil
 	}
 	p := paths[len(paths)-1]
+	if answered, ok := running.Answers(c, now); ok {
+		p = answered
+	}
 	if !strings.HasPrefix(p.WebSocket, "/") || p.GRPC == "" {
 		return nil
 	}

@@ -110,6 +110,36 @@ func TestWhatCannotBeUsedIsLeftOut(t *testing.T) {
 	}
 }
 
+// New paths are given once cores answer them: until then, and if they refuse, those
+// that they have.
+func TestPathsAreGivenThatCoresAnswer(t *testing.T) {
+	w := start(t)
+	now := time.Now()
+	var before, after mesh.Cell
+	cell := w.addCell("Berlin", func(c *mesh.Cell) {
+		before = *c
+		c.RotatePaths(now, time.Hour)
+		after = *c
+	})
+	id, _ := w.addDevice(w.addMember("ada"), cell)
+	for what, tt := range map[string]struct {
+		running mesh.NodeConfig
+		want    string
+	}{
+		"cores run what was":    {mesh.CellConfig(before, nil, now), before.Paths[0].WebSocket},
+		"cores run what is":     {mesh.CellConfig(after, nil, now), after.Paths[1].WebSocket},
+		"it is not known":       {mesh.NodeConfig{}, after.Paths[1].WebSocket},
+		"none of both is known": {mesh.CellConfig(mesh.Cell{Paths: []mesh.Paths{mesh.NewPaths()}}, nil, now), after.Paths[1].WebSocket},
+	} {
+		w.change(func() { w.facts.running = map[mesh.CellID]mesh.NodeConfig{cell: tt.running} })
+		for _, n := range w.profileOf(t, id).Nodes {
+			if n.Offer.Transport == mesh.TransportWS && n.Path != tt.want {
+				t.Errorf("%s: path %s, want %s", what, n.Path, tt.want)
+			}
+		}
+	}
+}
+
 // A cell is compromised: at the next look the client has the names of the
 // fallback; when it is well again, its own.
 func TestACompromisedCellsNamesAreNotGiven(t *testing.T) {

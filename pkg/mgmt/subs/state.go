@@ -17,6 +17,8 @@ type State interface {
 	Cells() map[mesh.CellID]mesh.Cell
 	// Spent says whose traffic is used up, by Spent.ID.
 	Spent() map[string]mesh.Spent
+	// Running is what the cores of a cell run; zero: nothing is known.
+	Running(mesh.CellID) mesh.NodeConfig
 	// DevicesChanged is closed by the next change of a device. Take it before
 	// reading.
 	DevicesChanged() <-chan struct{}
@@ -37,6 +39,7 @@ type Mirrors struct {
 	DeviceSet *store.Mirror[mesh.DeviceID, mesh.Device]
 	CellSet   *store.Mirror[mesh.CellID, mesh.Cell]
 	SpentSet  *store.Mirror[string, mesh.Spent]
+	Rollouts  *store.Mirror[string, mesh.Rollout]
 }
 
 // Config implements State.
@@ -59,6 +62,12 @@ func (m Mirrors) Cells() map[mesh.CellID]mesh.Cell { return m.CellSet.All() }
 
 // Spent implements State.
 func (m Mirrors) Spent() map[string]mesh.Spent { return m.SpentSet.All() }
+
+// Running implements State.
+func (m Mirrors) Running(id mesh.CellID) mesh.NodeConfig {
+	r, _ := m.Rollouts.Get(string(id))
+	return r.Running
+}
 
 // DevicesChanged implements State.
 func (m Mirrors) DevicesChanged() <-chan struct{} { return m.DeviceSet.Changed() }

@@ -43,6 +43,7 @@ type facts struct {
 	devices map[mesh.DeviceID]mesh.Device
 	cells   map[mesh.CellID]mesh.Cell
 	spent   map[string]mesh.Spent
+	running map[mesh.CellID]mesh.NodeConfig
 	changed chan struct{}
 	moved   map[mesh.DeviceID]mesh.DeviceTotal
 	secrets map[mesh.DeviceID]mesh.Secret
@@ -98,6 +99,10 @@ func (f *facts) Cells() map[mesh.CellID]mesh.Cell {
 
 func (f *facts) Spent() map[string]mesh.Spent {
 	return read(f, func() map[string]mesh.Spent { return maps.Clone(f.spent) })
+}
+
+func (f *facts) Running(id mesh.CellID) mesh.NodeConfig {
+	return read(f, func() mesh.NodeConfig { return f.running[id] })
 }
 
 func (f *facts) DevicesChanged() <-chan struct{} {
