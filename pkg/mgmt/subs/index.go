@@ -57,14 +57,16 @@ func (x *index) rebuild() {
 	x.now.Store(next)
 }
 
-// find returns the device whose link has that secret. The index may be a moment
-// old: what counts is the device as it is now.
+// find returns the device whose link has that secret, unless it is gone for good.
+// The index may be a moment old: what counts is the device as it is now.
 func (x *index) find(secret mesh.Secret) (mesh.Device, bool) {
 	hash := mesh.SubscriptionHash(secret)
 	id, ok := x.now.Load().byHash[hash]
 	d, known := x.state.Device(id)
+	m, _ := x.state.Member(d.Member)
 	same := subtle.ConstantTimeCompare([]byte(hash), []byte(d.Subscription.Hash)) == 1
-	return d, ok && known && same
+	gone := mesh.DeviceStanding(d, m, mesh.Traffic{}, time.Time{}) == mesh.StandingGone
+	return d, ok && known && same && !gone
 }
 
 func (x *index) devicesOf(m mesh.MemberID) []mesh.DeviceID { return x.now.Load().byMember[m] }

@@ -8,37 +8,48 @@ import (
 	"github.com/meshctl/meshctl/pkg/subscription"
 )
 
-// people are what decides where a device is served.
+// people are what decides where a device is served: in most cases the device, its
+// member and its cell.
 func (s *Service) people(d mesh.Device) *store.People {
 	p := &store.People{
 		Members: map[mesh.MemberID]store.Item[mesh.Member]{},
-		Devices: map[mesh.DeviceID]store.Item[mesh.Device]{d.ID: {Key: string(d.ID), Value: d}},
+		Devices: map[mesh.DeviceID]store.Item[mesh.Device]{},
 		Cells:   map[mesh.CellID]store.Item[mesh.Cell]{},
 		Spent:   map[string]store.Item[mesh.Spent]{},
 	}
-	spent := s.State.Spent()
-	note := func(id string) {
-		if v, ok := spent[id]; ok {
-			p.Spent[id] = store.Item[mesh.Spent]{Key: id, Value: v}
-		}
-	}
-	note(string(d.ID))
-	for id, c := range s.State.Cells() {
-		p.Cells[id] = store.Item[mesh.Cell]{Key: string(id), Value: c}
-		note(mesh.SpentGuests(id, d.Member))
-	}
+	cells, spent := s.State.Cells(), s.State.Spent()
+	own := cells[d.Assigned.Cell]
+	note(p.Devices, d.ID, d)
+	note(p.Cells, own.ID, own)
 	if m, ok := s.State.Member(d.Member); ok {
-		p.Members[m.ID] = store.Item[mesh.Member]{Key: string(m.ID), Value: m}
+		note(p.Members, m.ID, m)
 	}
-	if p.Cells[d.Assigned.Cell].Value.State == mesh.CellActive {
-		return p
+	if v, ok := spent[string(d.ID)]; ok {
+		note(p.Spent, v.ID, v)
 	}
-	for _, id := range s.index.devicesOf(d.Member) { // they may be in its way as guests
-		if o, ok := s.State.Device(id); ok {
-			p.Devices[id] = store.Item[mesh.Device]{Key: string(id), Value: o}
-		}
+	if own.State != mesh.CellActive {
+		s.hosts(p, d, cells, spent)
 	}
 	return p
+}
+
+// hosts adds what decides whether another cell takes a device in as a guest.
+func (s *Service) hosts(p *store.People, d mesh.Device, cells map[mesh.CellID]mesh.Cell, spent map[string]mesh.Spent) {
+	for id, c := range cells {
+		note(p.Cells, id, c)
+		if v, ok := spent[mesh.SpentGuests(id, d.Member)]; ok {
+			note(p.Spent, v.ID, v)
+		}
+	}
+	for _, id := range s.index.devicesOf(d.Member) { // they may be in its way
+		if o, ok := s.State.Device(id); ok {
+			note(p.Devices, id, o)
+		}
+	}
+}
+
+func note[K ~string, V any](in map[K]store.Item[V], id K, v V) {
+	in[id] = store.Item[V]{Key: string(id), Value: v}
 }
 
 // places are the cells whose names the device's client is given, and why others

@@ -126,7 +126,7 @@ func TestTheTimeTellsNothing(t *testing.T) {
 	left := w.addMember("bob")
 	_, archived := w.addDevice(left, cell)
 	for range 500 {
-		w.addDevice(ada, cell)
+		w.addDevice(ada, w.addCell("Oslo"))
 	}
 	w.known(t, archived)
 	w.setMember(left, func(m *mesh.Member) { m.State = mesh.MemberArchived })
