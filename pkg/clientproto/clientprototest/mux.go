@@ -50,7 +50,7 @@ func (m *Mux) Open(to clientproto.Destination, udp bool) *Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last++
-	s := &Session{mux: m, id: m.last, in: make(chan Piece, 1024)}
+	s := &Session{mux: m, id: m.last, in: make(chan Piece, 64)}
 	s.new = clientproto.Frame{Session: s.id, Kind: clientproto.FrameNew, UDP: udp, To: to}
 	if m.err != nil {
 		s.Failed = true

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
 	"testing"
 
 	"github.com/meshctl/meshctl/pkg/clientproto"
@@ -93,4 +94,33 @@ func BenchmarkDatagram(b *testing.B) {
 		}
 		<-s.Pieces()
 	}
+}
+
+// What a session costs that is open and quiet, the ends of the test included.
+func BenchmarkIdle(b *testing.B) {
+	const n = 1000
+	w := newWorld(b, opener{}, n)
+	to := origin(b, echo)
+	before := memory()
+	for range n {
+		s := w.Open(to, false)
+		if _, err := s.Write(make([]byte, 8<<10)); err != nil {
+			b.Fatal(err)
+		}
+		for left := 8 << 10; left > 0; {
+			left -= len((<-s.Pieces()).Data)
+		}
+	}
+	for b.Loop() {
+	}
+	b.ReportMetric(float64(memory()-before)/n/1024, "KiB/session")
+}
+
+// memory returns heap and stacks in use.
+func memory() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse + m.StackInuse
 }

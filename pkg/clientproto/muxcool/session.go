@@ -140,11 +140,14 @@ func buffer(n int) *[]byte {
 	return b
 }
 
-func (p piece) free() {
-	switch cap(*p.buf) {
+// free puts b back.
+func free(b *[]byte) {
+	switch cap(*b) {
 	case small:
-		smallPool.Put(p.buf)
+		smallPool.Put(b)
 	case large:
-		largePool.Put(p.buf)
+		largePool.Put(b)
 	}
 }
+
+func (p piece) free() { free(p.buf) }

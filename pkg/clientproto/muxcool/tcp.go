@@ -60,22 +60,29 @@ func (m *conn) up(ctx context.Context, s *session, dst net.Conn) bool {
 }
 
 // down frames what dst says until it ends. After the client's end nobody hears
-// it.
+// it. No buffer is held while dst is quiet, as most are most of the time.
 func (m *conn) down(s *session, dst net.Conn) (failed bool) {
-	head := clientproto.AppendFrame(make([]byte, 0, record), clientproto.Frame{Session: s.id, Kind: clientproto.FrameKeep, Data: true})
+	head := len(clientproto.AppendFrame(nil, clientproto.Frame{Data: true}))
 	for {
-		n, err := dst.Read(head[len(head):cap(head)])
+		buf, n, err := fill(dst, head)
 		if n > 0 && m.find(s.id) == s {
-			f := clientproto.Frame{Session: s.id, Kind: clientproto.FrameKeep, Data: true, Size: n}
-			frame := clientproto.AppendFrame(head[:0], f)
-			if m.write(frame[:len(frame)+n]) != nil {
-				return true
+			clientproto.AppendFrame((*buf)[:0], clientproto.Frame{Session: s.id, Kind: clientproto.FrameKeep, Data: true, Size: n})
+			if m.write((*buf)[:head+n]) != nil {
+				err = io.ErrClosedPipe
 			}
 		}
+		free(buf)
 		if err != nil {
 			return !errors.Is(err, io.EOF)
 		}
 	}
+}
+
+// fillWaiting holds the buffer while it waits.
+func fillWaiting(c net.Conn, head int) (*[]byte, int, error) {
+	buf := buffer(record)
+	n, err := c.Read((*buf)[head:])
+	return buf, n, err
 }
 
 // closeWrite says whether c can tell its end and go on.
