@@ -105,7 +105,6 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request, f found) {
 	if f.profile.PageURL == "" {
 		f.profile.PageURL = link
 	}
-	f.profile.TrustsCA = r.URL.Query().Get("ca") == "installed"
 	choice := subscription.Rules{Agents: cfg.Subscription.Agents}.Choose(r.UserAgent(), r.Header.Get("Accept"), f.format)
 	d, err := s.document(r, f, choice, link)
 	if err != nil {
