@@ -37,6 +37,7 @@ const (
 	EventStoreNearlyFull  EventType = "store-nearly-full"
 	EventEpochForged      EventType = "epoch-forged"
 	EventCellCertificated EventType = "cell-certificate-issued"
+	EventCertOrdered      EventType = "cert-ordered"
 	EventCertOrderFailed  EventType = "cert-order-failed"
 	EventBackupFailed     EventType = "backup-failed"
 	EventBackupConflict   EventType = "backup-conflict"

@@ -21,6 +21,7 @@ func (r *runtime) runCerts(ctx context.Context, ready func()) error {
 		Wake:    r.foreman.Wake,
 		Log:     r.log.With("unit", "certs"),
 	}
+	r.foreman.Certs = r.certs
 	return r.certs.Run(ctx, ready)
 }
 

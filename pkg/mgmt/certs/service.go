@@ -45,12 +45,17 @@ type Service struct {
 	Log  *slog.Logger
 
 	Poll time.Duration // between two looks at the files; 0 is 10 s
+	Pace Pace          // of orders
 
 	once   sync.Once
 	cells  *store.Mirror[mesh.CoreID, mesh.CellCert]
 	sub    *store.Mirror[string, mesh.SubscriptionCert]
 	files  atomic.Pointer[held]
 	shared atomic.Pointer[held]
+
+	mu      sync.Mutex // guards what is below
+	term    *term      // nil: this server does not lead
+	attempt uint64     // the last one, of whatever
 }
 
 // held is a certificate in memory, and why it is not the newest.
@@ -103,6 +108,7 @@ func (s *Service) follow(ctx context.Context, ready func()) {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	handed := map[mesh.CoreID]store.Rev{}
+	var watched time.Time
 	for first := true; ctx.Err() == nil; first = false {
 		sub, cells := s.sub.Changed(), s.cells.Changed()
 		s.readFiles()
@@ -110,6 +116,10 @@ func (s *Service) follow(ctx context.Context, ready func()) {
 		s.handOver(handed)
 		if first {
 			ready()
+		}
+		if every := s.Pace.withDefaults().Watch; time.Since(watched) >= every {
+			s.step(ctx, "watch files", func() error { return s.watchFiles(ctx) })
+			watched = time.Now()
 		}
 		select {
 		case <-ctx.Done():
