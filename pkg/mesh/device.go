@@ -78,7 +78,9 @@ type ServedDevice struct {
 	ServerNames []ServerName `json:"serverNames"`
 	HiddenHost  ServerName   `json:"hiddenHost"`
 	Verifiers   Verifiers    `json:"verifiers"`
-	Limits      Limits       `json:"limits,omitzero"`
+	// Limits.Traffic is of all that the device has moved since it was made: a core
+	// knows of no reset.
+	Limits Limits `json:"limits,omitzero"`
 }
 
 // Names returns the server names that are valid at now, under suffix.
@@ -100,6 +102,9 @@ func (d Device) Served(m Member, c Cell, now time.Time) bool {
 
 // ForCore returns what a core of a cell learns about d.
 func (d Device) ForCore(p Placement, now time.Time) ServedDevice {
+	if p.Limits.Traffic > 0 {
+		p.Limits.Traffic = plus(p.Limits.Traffic, d.Reset.Used.Bytes())
+	}
 	return ServedDevice{
 		ID:          d.ID,
 		ServerNames: d.Names(p.Cell.Suffix, now),

@@ -24,7 +24,7 @@ func cellsOf(specs ...string) map[CellID]Cell {
 		}
 		c.ID = CellID(strings.TrimRight(id, "!."))
 		c.Suffix = ServerName(strings.ToLower(string(c.ID)) + ".example.net")
-		for _, f := range strings.Split(to, "") {
+		for f := range strings.SplitSeq(to, "") {
 			c.Fallback = append(c.Fallback, CellID(f))
 		}
 		out[c.ID] = c
@@ -141,11 +141,11 @@ func TestPlacementsOfAnyCells(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		var specs []string
 		for _, l := range letters[:1+r.IntN(len(letters))] {
-			s := l + []string{"", "!", "."}[r.IntN(3)] + ">"
+			to := []string{l + []string{"", "!", "."}[r.IntN(3)] + ">"}
 			for range r.IntN(4) {
-				s += letters[r.IntN(len(letters))]
+				to = append(to, letters[r.IntN(len(letters))])
 			}
-			specs = append(specs, s)
+			specs = append(specs, strings.Join(to, ""))
 		}
 		cells := cellsOf(specs...)
 		ps := Placements(inCell("A"), cells, Taken{})
@@ -196,6 +196,18 @@ func TestDeviceStanding(t *testing.T) {
 		if got := DeviceStanding(tt.d, Member{State: tt.m}, Traffic{Up: tt.moved}, tt.at); got != tt.want {
 			t.Errorf("case %d: got %s, want %s", i, got, tt.want)
 		}
+	}
+}
+
+// A core counts from its own start on and knows of no reset: it must not cut off
+// who is within the limit.
+func TestACoreIsToldWhatMayBeMovedInAll(t *testing.T) {
+	d := Device{Limits: Limits{Traffic: 100}, Reset: TrafficReset{Used: Traffic{Up: 60, Down: 10}}}
+	if got := d.ForCore(Placement{Limits: d.Limits}, time.Now()).Limits.Traffic; got != 170 {
+		t.Errorf("got %d", got)
+	}
+	if got := d.ForCore(Placement{}, time.Now()).Limits.Traffic; got != 0 {
+		t.Errorf("got %d without a limit", got)
 	}
 }
 
