@@ -56,7 +56,7 @@ func forecastText(f admin.CellForecast, to mesh.CellState) string {
 		say("It serves %s of %s.", someOf(f.Devices, "device"), someOf(f.Members, "member"))
 	}
 	for _, h := range f.Hosts {
-		say("Cell %s takes in %d, with %s ready.", clean(h.Name), h.Devices, someOf(h.CoresReady, "core"))
+		say("Cell %s takes in %d, with %s.", clean(h.Name), h.Devices, readyCores(h.CoresReady))
 	}
 	if f.Stranded > 0 {
 		say("No fallback takes in %d: their clients get a notice instead of a way in.", f.Stranded)
@@ -76,6 +76,13 @@ func forecastText(f admin.CellForecast, to mesh.CellState) string {
 		say("Its names are given to clients again.")
 	}
 	return strings.Join(out, " ")
+}
+
+func readyCores(n int) string {
+	if n == 0 {
+		return "no core that is ready: they wait for one"
+	}
+	return someOf(n, "core") + " ready"
 }
 
 // afterwards is what a person should know once it is done.

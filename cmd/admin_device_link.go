@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -14,12 +15,20 @@ import (
 
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/qr"
+)
+
+// When a QR code is printed.
+const (
+	qrAuto   = "auto"
+	qrAlways = "always"
+	qrNever  = "never"
 )
 
 // linkFlags say what of a device is shown.
 type linkFlags struct {
 	credentials, replace bool
-	caFile               string
+	caFile, qr           string
 }
 
 func newDeviceLink(a *adminCLI, n noun[admin.DeviceView]) *cobra.Command {
@@ -27,8 +36,8 @@ func newDeviceLink(a *adminCLI, n noun[admin.DeviceView]) *cobra.Command {
 	c := &cobra.Command{
 		Use: "link DEVICE", Short: "Make a device's subscription link, or print its credentials", Args: takes("DEVICE"),
 		ValidArgsFunction: completeArgs(a, n.refs),
-		Long: `Make the one link that a client needs, and print it. Pasted into an
-app or opened in a browser, it says what to connect to, now and after every change.
+		Long: `Make the one link that a client needs, and print it with a QR code. Pasted
+into an app or opened in a browser, it says what to connect to, now and after every change.
 It is shown this once, since only a hash of it is kept; --replace makes another and
 ends the one before.
 
@@ -51,11 +60,16 @@ Each call is recorded in the audit log.`,
 	}
 	c.Flags().BoolVar(&f.credentials, "credentials", false, "print server name, user and secret instead")
 	c.Flags().BoolVar(&f.replace, "replace", false, "make another link, and end the one before")
+	c.Flags().StringVar(&f.qr, "qr", qrAuto, "print a QR code: auto (on a terminal), always or never")
+	complete(c, "qr", qrAuto, qrAlways, qrNever)
 	c.Flags().StringVar(&f.caFile, "ca-file", "", "print credentials, and write the cell's certificate authority to this file")
 	return c
 }
 
 func makeLink(ctx context.Context, s *adminSession, ref string, f linkFlags) error {
+	if f.qr != qrAuto && f.qr != qrAlways && f.qr != qrNever {
+		return usagef("--qr %s: want %s, %s or %s", f.qr, qrAuto, qrAlways, qrNever)
+	}
 	l, err := ask(ctx, s, admin.DeviceSubscribe, admin.DeviceSubscribeRequest{Ref: ref, Replace: f.replace})
 	switch {
 	case err != nil:
@@ -66,12 +80,31 @@ func makeLink(ctx context.Context, s *adminSession, ref string, f linkFlags) err
 	if _, err := fmt.Fprintln(s.out(), l.URL); err != nil {
 		return err
 	}
+	if f.qr == qrAlways || f.qr == qrAuto && s.format.String() == outputTable && isTerminal(s.out()) {
+		if err := printQR(s.out(), l.URL); err != nil {
+			return err
+		}
+	}
 	if l.Replaced {
 		if err := s.say("\nthe link of before has ended"); err != nil {
 			return err
 		}
 	}
+	for _, w := range l.Warnings {
+		if err := s.say("\nwarning: %s", clean(w)); err != nil {
+			return err
+		}
+	}
 	return s.say("\nit is shown this once, and whoever has it can connect: send it on a way that nobody else reads")
+}
+
+func printQR(w io.Writer, text string) error {
+	code, err := qr.New(text)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(w, "\n"+code.Terminal())
+	return err
 }
 
 // showCredentials prints what a client needs that is set up by hand.

@@ -20,20 +20,28 @@ func routeNoun() noun[admin.RouteView] {
 		empty: "no core may serve it now; see `meshctl admin device show` and `meshctl admin core list`",
 		id:    name, label: name,
 		fields: func(r admin.RouteView, now time.Time) []field {
-			out := []field{
-				{"Server name", string(r.Name)},
+			out := []field{{"Server name", string(r.Name)}}
+			if r.OfService() {
+				return append(out, append([]field{{"Leads to", "a service of management"}}, hops(r)...)...)
+			}
+			out = append(out, []field{
 				{"Device", string(r.Device)},
 				{"Connections", limitOf(int64(r.Limits.Connections), count(r.Limits.Connections))},
 				{"Traffic", limitOf(r.Limits.Traffic, size(r.Limits.Traffic))},
 				{"Expires", at(r.Limits.Expires, now)},
 				{"Ends", at(r.Until, now)},
-			}
-			for i, h := range r.Hops {
-				out = append(out, field{fmt.Sprintf("Hop %d", i+1), hop(h, r.Targets)})
-			}
-			return out
+			}...)
+			return append(out, hops(r)...)
 		},
 	}
+}
+
+func hops(r admin.RouteView) []field {
+	var out []field
+	for i, h := range r.Hops {
+		out = append(out, field{fmt.Sprintf("Hop %d", i+1), hop(h, r.Targets)})
+	}
+	return out
 }
 
 // hop is one way out with its state and addresses.

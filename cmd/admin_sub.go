@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -23,19 +24,16 @@ func subStatusNoun() noun[admin.SubStatus] {
 	return noun[admin.SubStatus]{
 		one: "subscription service", many: "subscription services",
 		id: func(v admin.SubStatus) string { return string(v.Name) }, label: func(v admin.SubStatus) string { return string(v.Name) },
-		fields: func(v admin.SubStatus, _ time.Time) []field {
+		fields: func(v admin.SubStatus, now time.Time) []field {
 			if v.Name == "" {
 				return []field{{"Name", "none"}, {"Devices with a link", fmt.Sprintf("%d of %d", v.Linked, v.Linked+v.Unlinked)}}
-			}
-			servers := listOf(v.Servers)
-			if servers == "" {
-				servers = "none"
 			}
 			return []field{
 				{"Name", string(v.Name)},
 				{"Links begin with", v.URL},
 				{"Certificate", string(v.Certificate)},
-				{"Servers", servers},
+				{"Certificate ends", cmp.Or(at(v.CertEnds, now), "none here")},
+				{"Servers", cmp.Or(listOf(v.Servers), "none")},
 				{"Clients look every", shortDuration(time.Duration(v.Interval))},
 				{"Devices with a link", fmt.Sprintf("%d of %d", v.Linked, v.Linked+v.Unlinked)},
 				{"Own rules", count(v.Rules)},
@@ -125,7 +123,7 @@ func printExplanation(s *adminSession, v admin.SubExplanation) error {
 			}
 			return "at home"
 		}),
-		text("CORES", func(c admin.SubCell) string { return listOf(c.Cores) }),
+		text("CORES", func(c admin.SubCell) string { return cmp.Or(listOf(c.Cores), "none yet") }),
 	}); err != nil {
 		return err
 	}

@@ -38,10 +38,12 @@ type SubStatus struct {
 	Name        mesh.ServerName              `json:"name,omitzero"` // "": it is off
 	URL         string                       `json:"url,omitzero"`  // that links begin with
 	Certificate mesh.SubscriptionCertificate `json:"certificate,omitzero"`
-	Interval    mesh.Duration                `json:"updateInterval"`
-	Rules       int                          `json:"rules"` // of the operator's own
-	Linked      int                          `json:"linked"`
-	Unlinked    int                          `json:"unlinked"` // devices without a link
+	// CertEnds is when the certificate that this server shows ends; zero: it has none.
+	CertEnds time.Time     `json:"certificateEnds,omitzero"`
+	Interval mesh.Duration `json:"updateInterval"`
+	Rules    int           `json:"rules"` // of the operator's own
+	Linked   int           `json:"linked"`
+	Unlinked int           `json:"unlinked"` // devices without a link
 	// Servers that answer, by the route that entries have.
 	Servers  []string `json:"servers"`
 	Warnings []string `json:"warnings,omitzero"`

@@ -112,7 +112,7 @@ func (r *runtime) register(g *grpc.Server) {
 	gw := &gateway.Server{Client: r.store.Client(), PeerID: peerID, HasLeader: r.etcd.member.HasLeader, Epoch: r.nodes.Epoch, Log: r.log}
 	gw.Register(g)
 	svc := &adminsvc.Service{
-		Store: r.store, CA: r.authority, ServerStatus: r.status, Explain: r.subs.Explain, NewCellCA: ca.NewCellCA, WaitServed: r.nodes.WaitServed, Servers: serversOf{r.cluster},
+		Store: r.store, CA: r.authority, ServerStatus: r.status, Explain: r.subs.Explain, SubCertificate: r.certs.Subscription, NewCellCA: ca.NewCellCA, WaitServed: r.nodes.WaitServed, Servers: serversOf{r.cluster},
 		Mesh: r.keys.Mesh, Server: r.keys.Server, RootHash: r.rootHash(), Version: r.srv.Version, Log: r.log,
 	}
 	admin.Serve(g, svc.Bindings())

@@ -45,6 +45,11 @@ func (s *Service) deviceSubscribe(ctx context.Context, req admin.DeviceSubscribe
 	if err != nil {
 		return admin.SubscriptionLink{}, err
 	}
+	st, err := s.subStatusGet(context.WithoutCancel(ctx), admin.None{})
+	if err != nil { // the link is made, and shown this once
+		s.Log.Debug("state of the subscription service not read", "err", err)
+	}
+	out.Warnings = st.Warnings
 	return out, nil
 }
 

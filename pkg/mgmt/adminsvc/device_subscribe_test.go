@@ -3,6 +3,7 @@ package adminsvc
 import (
 	"encoding/json"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/meshctl/meshctl/pkg/admin"
@@ -61,6 +62,34 @@ func TestLinkIsShownOnceAndKeptAsAHash(t *testing.T) {
 	must(r.deviceRevoke(r.ctx(), admin.RevokeRequest{Ref: "phone"}))(t)
 	_, err = ask(true)
 	refused(t, err, mesh.ErrConflict, "revoked")
+}
+
+func TestOneLinkIsMadeForManyAskers(t *testing.T) {
+	r := newRig(t)
+	r.configure(`{"subscription":{"name":"sub.example.net"}}`)
+	r.member("alice")
+	r.cell("north", "a.example.net")
+	d := r.device("alice", "phone", "north")
+	var wg sync.WaitGroup
+	links := make(chan admin.SubscriptionLink, 8)
+	for range cap(links) {
+		wg.Go(func() {
+			l, err := r.deviceSubscribe(r.ctx(), admin.DeviceSubscribeRequest{Ref: string(d.ID)})
+			if err == nil {
+				links <- l
+				return
+			}
+			refused(t, err, mesh.ErrExists, "only a hash")
+		})
+	}
+	wg.Wait()
+	if len(links) != 1 {
+		t.Fatalf("%d links were shown, want 1", len(links))
+	}
+	_, secret, _ := strings.Cut((<-links).URL, "/s/")
+	if kept := must(r.Store.Devices.Get(r.ctx(), d.ID))(t).Value; kept.Subscription.Hash != mesh.SubscriptionHash(mesh.Secret(secret)) {
+		t.Error("the link that was shown is not the one that works")
+	}
 }
 
 // A backup of before does not make a link, a secret or a name work again that was

@@ -6,6 +6,7 @@ package adminsvc
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"math/big"
@@ -61,6 +62,9 @@ type Service struct {
 	// Explain says what a device's client would be served by the subscription
 	// service of this server. nil: there is none.
 	Explain func(id mesh.DeviceID, userAgent, accept, format string) (subscription.Explanation, error)
+	// SubCertificate is the one that the subscription service of this server shows;
+	// it returns nil while there is none. nil: it never has one.
+	SubCertificate func() *tls.Certificate
 	// Servers keeps the management servers together.
 	Servers  Servers
 	Mesh     mesh.ID

@@ -68,11 +68,16 @@ func (s *Service) statusGet(ctx context.Context, _ admin.None) (admin.Status, er
 	if st.Rollouts, err = s.rollouts(ctx, u.cells); err != nil {
 		return st, err
 	}
+	sub, err := s.subStatusGet(ctx, admin.None{})
+	if err != nil {
+		return st, err
+	}
 	st.Warnings = slices.Concat(
 		s.serverWarnings(st, cfg),
 		s.coreWarnings(u, known, cfg),
 		s.entryWarnings(st, entries, known, cfg),
 		rolloutWarnings(st.Rollouts),
+		statusWarnings(sub),
 	)
 	return st, nil
 }

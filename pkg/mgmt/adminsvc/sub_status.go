@@ -3,6 +3,7 @@ package adminsvc
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"time"
@@ -42,7 +43,11 @@ func (s *Service) subStatusGet(ctx context.Context, _ admin.None) (admin.SubStat
 			out.Unlinked++
 		}
 	}
-	out.Warnings = subWarnings(cfg, out)
+	leaf := s.subLeaf()
+	if leaf != nil && out.Name != "" {
+		out.CertEnds = leaf.NotAfter
+	}
+	out.Warnings = s.subWarnings(cfg, out, leaf)
 	return out, err
 }
 
@@ -60,7 +65,27 @@ func (s *Service) subServers(ctx context.Context, name mesh.ServerName) ([]strin
 	return out, err
 }
 
-func subWarnings(cfg mesh.Config, st admin.SubStatus) []string {
+// subLeaf is what clients of this server see.
+func (s *Service) subLeaf() *x509.Certificate {
+	if s.SubCertificate == nil {
+		return nil
+	}
+	c := s.SubCertificate()
+	if c == nil || len(c.Certificate) == 0 {
+		return nil
+	}
+	if c.Leaf != nil {
+		return c.Leaf
+	}
+	leaf, err := x509.ParseCertificate(c.Certificate[0])
+	if err != nil {
+		return nil // nobody could be shown it either
+	}
+	return leaf
+}
+
+// subWarnings say why clients do not get an answer, or soon will not.
+func (s *Service) subWarnings(cfg mesh.Config, st admin.SubStatus, leaf *x509.Certificate) []string {
 	var out []string
 	if cfg.Subscription.Name == "" {
 		return []string{"the service is off: meshctl admin config set subscription.name=sub.example.net"}
@@ -70,6 +95,31 @@ func subWarnings(cfg mesh.Config, st admin.SubStatus) []string {
 	}
 	if len(st.Servers) == 0 {
 		out = append(out, "entries know no way to it yet; that takes some seconds after the name was set")
+	}
+	switch {
+	case leaf == nil && st.Certificate == mesh.SubscriptionACME:
+		out = append(out, "this server has no certificate for it yet: it is being ordered (meshctl admin events), or ordering is not set up (meshctl admin acme status)")
+	case leaf == nil:
+		out = append(out, "this server has no certificate for it: set subscription.cert-file and subscription.key-file in its configuration, or order one (subscription.certificate=acme)")
+	case leaf.VerifyHostname(string(st.Name)) != nil:
+		out = append(out, fmt.Sprintf("the certificate of this server is not for %s, so clients refuse it", st.Name))
+	case !s.now().Before(leaf.NotAfter):
+		out = append(out, "the certificate of this server has ended, so clients refuse it")
+	case leaf.NotAfter.Sub(s.now()) < min(endsSoon, leaf.NotAfter.Sub(leaf.NotBefore)/4):
+		out = append(out, fmt.Sprintf("the certificate of this server ends at %s", leaf.NotAfter.UTC().Format(time.RFC3339)))
+	}
+	return out
+}
+
+// statusWarnings are those that concern the whole mesh: a service that is off
+// is none.
+func statusWarnings(st admin.SubStatus) []string {
+	if st.Name == "" {
+		return nil
+	}
+	var out []string
+	for _, w := range st.Warnings {
+		out = append(out, "subscription: "+w)
 	}
 	return out
 }

@@ -1,14 +1,21 @@
 package adminsvc
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/store"
 	"github.com/meshctl/meshctl/pkg/subscription"
 )
 
@@ -85,6 +92,52 @@ func TestStatusOfTheSubscriptionService(t *testing.T) {
 	if st.URL != "https://sub.example.net/s/" || st.Certificate != mesh.SubscriptionFiles || st.Interval != mesh.Duration(6*time.Hour) || st.Linked != 1 || st.Unlinked != 1 {
 		t.Errorf("got %+v", st)
 	}
+}
+
+func TestStatusSaysWhyClientsGetNoAnswer(t *testing.T) {
+	r := newRig(t)
+	r.configure(`{"subscription":{"name":"sub.example.net"}}`)
+	r.write("route", func(tx *store.Tx) error {
+		return store.Create(tx, r.Store.Routes, "sub.example.net", mesh.Route{Name: "sub.example.net", Hops: []mesh.Hop{{Kind: mesh.HopMgmt, ID: string(r.Server)}}})
+	})
+	now := time.Now()
+	for _, tt := range []struct {
+		name  string
+		patch string
+		cert  *tls.Certificate
+		says  string // "": nothing
+	}{
+		{"no files", `{}`, nil, "subscription.cert-file"},
+		{"no order yet", `{"subscription":{"certificate":"acme"}}`, nil, "ordered"},
+		{"all is well", `{}`, certFor(t, "sub.example.net", now.Add(-time.Hour), now.Add(90*24*time.Hour)), ""},
+		{"for another name", `{}`, certFor(t, "www.example.net", now.Add(-time.Hour), now.Add(90*24*time.Hour)), "not for sub.example.net"},
+		{"ended", `{}`, certFor(t, "sub.example.net", now.Add(-2*time.Hour), now.Add(-time.Hour)), "has ended"},
+		{"ends soon", `{}`, certFor(t, "sub.example.net", now.Add(-80*24*time.Hour), now.Add(24*time.Hour)), "ends at"},
+		{"ends soon by its kind only", `{}`, certFor(t, "sub.example.net", now.Add(-time.Hour), now.Add(2*time.Hour)), ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r.configure(tt.patch)
+			r.SubCertificate = func() *tls.Certificate { return tt.cert }
+			st := must(r.subStatusGet(r.ctx(), admin.None{}))(t)
+			if all := strings.Join(st.Warnings, "\n"); tt.says == "" && all != "" || !strings.Contains(all, tt.says) {
+				t.Errorf("warnings %q, want %q", all, tt.says)
+			}
+			if (tt.cert == nil) != st.CertEnds.IsZero() {
+				t.Errorf("ends at %v", st.CertEnds)
+			}
+			whole := strings.Join(must(r.statusGet(r.ctx(), admin.None{}))(t).Warnings, "\n")
+			if strings.Contains(whole, "subscription: ") != (tt.says != "") {
+				t.Errorf("the whole mesh warns of %q", whole)
+			}
+		})
+	}
+}
+
+func certFor(t *testing.T, name string, from, until time.Time) *tls.Certificate {
+	t.Helper()
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	leaf := x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotBefore: from, NotAfter: until}
+	return &tls.Certificate{Certificate: [][]byte{must(x509.CreateCertificate(rand.Reader, &leaf, &leaf, key.Public(), key))(t)}, PrivateKey: key}
 }
 
 func TestServiceNameIsClearOfCells(t *testing.T) {
