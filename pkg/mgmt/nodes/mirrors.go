@@ -13,6 +13,7 @@ type Mirrors struct {
 	Devices *store.Mirror[mesh.DeviceID, mesh.Device]
 	Cells   *store.Mirror[mesh.CellID, mesh.Cell]
 	Spent   *store.Mirror[string, mesh.Spent]
+	Routes  *store.Mirror[mesh.ServerName, mesh.Route]
 	// Rollouts say what nodes run, by group.
 	Rollouts *store.Mirror[string, mesh.Rollout]
 }
@@ -20,5 +21,5 @@ type Mirrors struct {
 // Mirrors returns the copies that Run keeps. They are full once Run is ready.
 func (s *Service) Mirrors() Mirrors {
 	v := s.view
-	return Mirrors{Config: v.config, Members: v.members, Devices: v.devices, Cells: v.cells, Spent: v.spent, Rollouts: v.rollouts}
+	return Mirrors{Config: v.config, Members: v.members, Devices: v.devices, Cells: v.cells, Spent: v.spent, Routes: v.routes, Rollouts: v.rollouts}
 }

@@ -37,7 +37,7 @@ func (w waysOf) ways() (nodes []subscription.Node, left []subscription.Left) {
 	hide := func(name, why string) {
 		left = append(left, subscription.Left{Name: name, Cell: w.cell.Name, Reason: why})
 	}
-	label, ok := newestLabel(w.device, w.now)
+	label, ok := newestLabel(w.device, w.now, w.routed)
 	switch {
 	case !ok:
 		hide(w.cell.Name, "the device has no label that is valid now")
@@ -62,12 +62,18 @@ func (w waysOf) ways() (nodes []subscription.Node, left []subscription.Left) {
 	return nodes, left
 }
 
+// routed says whether entries know the device by that label.
+func (w waysOf) routed(label string) bool {
+	return w.routes(mesh.ServerName(label) + "." + w.cell.Suffix)
+}
+
 // waysOf is what the nodes of a device in a cell are made of.
 type waysOf struct {
 	device  mesh.Device
 	cell    mesh.Cell
 	guest   bool
 	running mesh.NodeConfig // by its cores
+	routes  func(mesh.ServerName) bool
 	secret  mesh.Secret
 	entries []entryAddress
 	now     time.Time
@@ -113,14 +119,21 @@ func (w waysOf) name(o mesh.Offer, host string) string {
 	return w.cell.Name + " " + how
 }
 
-// newestLabel is the label that is to stay: new ones are put last.
-func newestLabel(d mesh.Device, now time.Time) (string, bool) {
+// newestLabel is the label that is to stay: new ones are put last. While that has
+// no route yet, it is the newest that has.
+func newestLabel(d mesh.Device, now time.Time, routed func(label string) bool) (newest string, ok bool) {
 	for _, l := range slices.Backward(d.Labels) {
-		if l.NotAfter.IsZero() || now.Before(l.NotAfter) {
+		if !l.NotAfter.IsZero() && !now.Before(l.NotAfter) {
+			continue
+		}
+		if routed(l.Label) {
 			return l.Label, true
 		}
+		if !ok {
+			newest, ok = l.Label, true
+		}
 	}
-	return "", false
+	return newest, ok
 }
 
 // newestPaths are those that are to stay, nil if there are none. While others are

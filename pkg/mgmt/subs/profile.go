@@ -57,7 +57,10 @@ func (s *Service) profile(d mesh.Device, now time.Time) (subscription.Profile, e
 	given, left := places(who, d, now)
 	p.Hidden = left
 	for _, at := range given {
-		w := waysOf{device: d, cell: at.Cell, guest: at.Guest, running: s.State.Running(at.Cell.ID), secret: secret, entries: entryAddresses(cfg), now: now}
+		w := waysOf{
+			device: d, cell: at.Cell, guest: at.Guest, running: s.State.Running(at.Cell.ID), routes: s.State.Routed,
+			secret: secret, entries: entryAddresses(cfg), now: now,
+		}
 		nodes, left := w.ways()
 		p.Nodes, p.Hidden = append(p.Nodes, nodes...), append(p.Hidden, left...)
 	}

@@ -140,6 +140,31 @@ func TestPathsAreGivenThatCoresAnswer(t *testing.T) {
 	}
 }
 
+// A new label is given once entries know it; while none is known, the newest is.
+func TestLabelsAreGivenThatEntriesKnow(t *testing.T) {
+	w := start(t)
+	cell := w.addCell("Berlin")
+	id, _ := w.addDevice(w.addMember("ada"), cell, func(d *mesh.Device) { d.RotateLabel(time.Now(), time.Hour) })
+	d, _ := w.facts.Device(id)
+	want := func(what string, label mesh.Label) {
+		t.Helper()
+		name := mesh.ServerName(label.Label) + "." + w.Cells()[cell].Suffix
+		if n := w.profileOf(t, id).Nodes[0]; n.ServerName != name {
+			t.Errorf("%s: %s, want %s", what, n.ServerName, name)
+		}
+	}
+	route := func(label mesh.Label, on bool) {
+		w.change(func() { w.routes[mesh.ServerName(label.Label)+"."+w.cells[cell].Suffix] = on })
+	}
+	want("neither has a route", d.Labels[1])
+	route(d.Labels[0], true)
+	want("the old one has", d.Labels[0])
+	route(d.Labels[1], true)
+	want("both have", d.Labels[1])
+	w.setDevice(id, func(d *mesh.Device) { d.Labels[1].NotAfter = time.Now().Add(-time.Second) })
+	want("the newest has ended", d.Labels[0])
+}
+
 // A cell is compromised: at the next look the client has the names of the
 // fallback; when it is well again, its own.
 func TestACompromisedCellsNamesAreNotGiven(t *testing.T) {

@@ -19,6 +19,8 @@ type State interface {
 	Spent() map[string]mesh.Spent
 	// Running is what the cores of a cell run; zero: nothing is known.
 	Running(mesh.CellID) mesh.NodeConfig
+	// Routed says whether entries know a server name.
+	Routed(mesh.ServerName) bool
 	// DevicesChanged is closed by the next change of a device. Take it before
 	// reading.
 	DevicesChanged() <-chan struct{}
@@ -40,6 +42,7 @@ type Mirrors struct {
 	CellSet   *store.Mirror[mesh.CellID, mesh.Cell]
 	SpentSet  *store.Mirror[string, mesh.Spent]
 	Rollouts  *store.Mirror[string, mesh.Rollout]
+	RouteSet  *store.Mirror[mesh.ServerName, mesh.Route]
 }
 
 // Config implements State.
@@ -67,6 +70,12 @@ func (m Mirrors) Spent() map[string]mesh.Spent { return m.SpentSet.All() }
 func (m Mirrors) Running(id mesh.CellID) mesh.NodeConfig {
 	r, _ := m.Rollouts.Get(string(id))
 	return r.Running
+}
+
+// Routed implements State.
+func (m Mirrors) Routed(n mesh.ServerName) bool {
+	_, ok := m.RouteSet.Get(n)
+	return ok
 }
 
 // DevicesChanged implements State.

@@ -44,6 +44,7 @@ type facts struct {
 	cells   map[mesh.CellID]mesh.Cell
 	spent   map[string]mesh.Spent
 	running map[mesh.CellID]mesh.NodeConfig
+	routes  map[mesh.ServerName]bool
 	changed chan struct{}
 	moved   map[mesh.DeviceID]mesh.DeviceTotal
 	secrets map[mesh.DeviceID]mesh.Secret
@@ -58,7 +59,7 @@ func newFacts() *facts {
 	return &facts{
 		config: c, members: map[mesh.MemberID]mesh.Member{}, devices: map[mesh.DeviceID]mesh.Device{},
 		cells: map[mesh.CellID]mesh.Cell{}, spent: map[string]mesh.Spent{}, changed: make(chan struct{}),
-		moved: map[mesh.DeviceID]mesh.DeviceTotal{}, secrets: map[mesh.DeviceID]mesh.Secret{},
+		moved: map[mesh.DeviceID]mesh.DeviceTotal{}, routes: map[mesh.ServerName]bool{}, secrets: map[mesh.DeviceID]mesh.Secret{},
 	}
 }
 
@@ -104,6 +105,8 @@ func (f *facts) Spent() map[string]mesh.Spent {
 func (f *facts) Running(id mesh.CellID) mesh.NodeConfig {
 	return read(f, func() mesh.NodeConfig { return f.running[id] })
 }
+
+func (f *facts) Routed(n mesh.ServerName) bool { return read(f, func() bool { return f.routes[n] }) }
 
 func (f *facts) DevicesChanged() <-chan struct{} {
 	return read(f, func() chan struct{} { return f.changed })
