@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// upkeepBatch is how many devices one transaction looks after, upkeepPass how
-	// many one pass does: who turns on a schedule has them all due at once.
-	upkeepBatch = 8
+	// upkeepBatch is how many devices one transaction looks after, also when each
+	// has four labels in two cells; upkeepPass is how many one pass does: who turns
+	// on a schedule has them all due at once.
+	upkeepBatch = 4
 	upkeepPass  = 400
 	upkeepRest  = time.Second
 )

@@ -95,3 +95,51 @@ func TestWhatOlderObjectsLackIsAdded(t *testing.T) {
 		return err == nil && len(c.Value.Paths) == 1
 	})
 }
+
+// Devices with as many names as there can be, in two cells, fit.
+func TestUpkeepOfDevicesWithManyNames(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, quick(), loopback...)
+	b := n.addCellB()
+	n.counting(n.cell, "home")
+	n.counting(b, "away")
+	n.updateCell(b.ID, func(c *mesh.Cell) { c.Guests = mesh.GuestLimits{Devices: 100, Traffic: 1 << 40} })
+	n.updateCell(n.cell.ID, func(c *mesh.Cell) { c.State, c.Fallback = mesh.CellCompromised, []mesh.CellID{b.ID} })
+	var all []mesh.Device
+	for i := range 3 * upkeepBatch {
+		d := n.addDevice(fmt.Sprint("d", i))
+		n.updateDevice(d, func(d *mesh.Device) {
+			d.Limits.Traffic = 1 << 40
+			d.Verifiers.VLESS = ""
+			for range 3 {
+				d.RotateLabel(time.Now(), time.Hour)
+			}
+		})
+		n.change(func(tx *store.Tx) error {
+			return store.Update(tx, n.store.Devices, d.ID, func(d *mesh.Device) (err error) {
+				d.Secret, err = n.store.Seal(store.DeviceSecretPlace(d.ID), "secret")
+				return err
+			})
+		})
+		all = append(all, d)
+	}
+	for _, d := range all {
+		n.waitServed(d)
+	}
+	// The loop may have looked at them before they had a secret; another leader has not.
+	k := &keeping{s: n.svc}
+	eventually(t, "all have verifiers", func() bool {
+		if _, err := k.pass(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range all {
+			if n.device(d.ID).Verifiers.VLESS == "" {
+				return false
+			}
+		}
+		return true
+	})
+	if routes, _, err := n.store.Routes.List(t.Context()); err != nil || len(routes) < 6*len(all) {
+		t.Errorf("%d routes, %v", len(routes), err)
+	}
+}
