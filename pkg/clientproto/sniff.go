@@ -3,6 +3,8 @@ package clientproto
 import (
 	"bufio"
 	"bytes"
+	"errors"
+	"io"
 	"strings"
 )
 
@@ -32,8 +34,8 @@ const (
 // Sniff reads no more than it takes to guess, and consumes nothing. It waits for
 // more bytes only where a web server would wait for the end of a line, so that
 // who sends garbage in pieces learns nothing from when he is answered. When the
-// reader ends or fails in between, what came is HTTP; the error is returned only
-// when nothing came.
+// reader ends in between, what came is HTTP. When it fails, the error says why,
+// so that the caller can tell who took too long.
 func Sniff(r *bufio.Reader) (Guess, error) {
 	for {
 		n := r.Buffered()
@@ -44,7 +46,7 @@ func Sniff(r *bufio.Reader) (Guess, error) {
 			}
 		}
 		if _, err := r.Peek(n + 1); err != nil && r.Buffered() == n {
-			if n > 0 {
+			if n > 0 && errors.Is(err, io.EOF) {
 				err = nil
 			}
 			return GuessHTTP1, err

@@ -61,11 +61,19 @@ func TestAUserIDInOnePieceMayHoldALineEnd(t *testing.T) {
 	}
 }
 
-func TestNothingAtAllIsAnError(t *testing.T) {
+// A caller must be able to tell who took too long.
+func TestWhyNoMoreCameIsSaid(t *testing.T) {
 	broken := errors.New("broken")
-	for _, want := range []error{io.EOF, broken} {
-		if _, err := Sniff(bufio.NewReader(iotest.ErrReader(want))); !errors.Is(err, want) {
-			t.Errorf("got %v; want %v", err, want)
+	for _, came := range []string{"", "\x00", "\x00" + user[1:], key, "PRI"} {
+		for _, fault := range []error{io.EOF, broken} {
+			want := fault
+			if came != "" && fault == io.EOF {
+				want = nil // it is a line that was cut
+			}
+			r := bufio.NewReader(io.MultiReader(strings.NewReader(came), iotest.ErrReader(fault)))
+			if got, err := Sniff(r); got != GuessHTTP1 || !errors.Is(err, want) {
+				t.Errorf("after %q: %v, %v; want %v", came, got, err, want)
+			}
 		}
 	}
 }
