@@ -61,6 +61,7 @@ func newAdminCell(a *adminCLI) *cobra.Command {
 		newCellSet(a, n),
 		newCellCA(a, n),
 		newCellRotate(a, n),
+		newCellMove(a, n),
 		newCellState(a, n, cellState{"compromise", "Mark a cell's names as known to an adversary", "compromised", mesh.CellCompromised}),
 		newCellState(a, n, cellState{"restore", "Use a compromised cell again", "in use again", mesh.CellActive}, "activate"),
 		newCellState(a, n, cellState{"retire", "Stop serving a cell for good", "retired", mesh.CellRetired}),
