@@ -39,6 +39,16 @@ var (
 	CellSet    = Method[CellSetRequest, CellView]{"CellSet", operator}
 	CellRemove = Method[Ref, None]{"CellRemove", operator}
 	CellCAOf   = Method[Ref, CellCA]{"CellCAOf", auditor}
+	// CellRequests are what cores want certified, CellCertify brings the chains.
+	CellRequests = Method[CellRequestsRequest, List[CellRequestView]]{"CellRequests", auditor}
+	CellCertify  = Method[CellCertifyRequest, CellCertified]{"CellCertify", operator}
+
+	ACMEGet = Method[None, ACMEView]{"ACMEGet", auditor}
+	// ACMESet takes the credential that writes DNS records.
+	ACMESet    = Method[ACMESetRequest, ACMEView]{"ACMESet", owner}
+	ACMEOrder  = Method[ACMEOrderRequest, ACMEView]{"ACMEOrder", operator}
+	ACMERemove = Method[None, None]{"ACMERemove", owner}
+
 	CellRotate = Method[CellRotateRequest, CellView]{"CellRotate", operator}
 	// CellForecastOf changes nothing.
 	CellForecastOf = Method[CellForecastRequest, CellForecast]{"CellForecastOf", auditor}
@@ -130,6 +140,7 @@ func Table() map[string]mesh.AdminRole {
 		DeviceList, DeviceGet, DeviceAdd, DeviceSet, DeviceRevoke, DeviceRemove, DeviceLinkOf,
 		DeviceSubscribe, DeviceRotate, DeviceResetTraffic,
 		CellList, CellGet, CellAdd, CellSet, CellRemove, CellCAOf, CellRotate, CellForecastOf,
+		CellRequests, CellCertify, ACMEGet, ACMESet, ACMEOrder, ACMERemove,
 		CoreList, CoreGet, CoreSet, CoreRevoke, CoreRemove,
 		EntryList, EntryGet, EntryRename, EntryRevoke, EntryRemove,
 		TokenCreate, TokenList, TokenGet, TokenRevoke,

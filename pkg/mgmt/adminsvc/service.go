@@ -104,6 +104,13 @@ func (s *Service) Bindings() []admin.Binding {
 		admin.CellSet.Handle(s.cellSet),
 		admin.CellRemove.Handle(s.cellRemove),
 		admin.CellCAOf.Handle(s.cellCAOf),
+		admin.CellRequests.Handle(s.cellRequests),
+		admin.CellCertify.Handle(s.cellCertify),
+
+		admin.ACMEGet.Handle(s.acmeGet),
+		admin.ACMESet.Handle(s.acmeSet),
+		admin.ACMEOrder.Handle(s.acmeOrder),
+		admin.ACMERemove.Handle(s.acmeRemove),
 		admin.CellRotate.Handle(s.cellRotate),
 		admin.CellForecastOf.Handle(s.cellForecastOf),
 
