@@ -61,8 +61,8 @@ func (s socks) pages(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// spelled fetches the page by the international name as people spell it, of which
-// Xray and V2Ray make nothing themselves.
+// spelled fetches the page by the international name as people spell it, which
+// only the newest sing-box passes on; others refuse it themselves.
 func (s socks) spelled(ctx context.Context) error {
 	c, err := s.connect(ctx, originIDN, run.origin.port)
 	if err != nil {

@@ -24,15 +24,18 @@ type source struct {
 const (
 	xrayVersion    = "26.3.27"
 	singboxVersion = "1.14.1"
+	// singboxOld is of the last releases with the previous schema.
+	singboxOld = "1.11.15"
 )
 
 var sources = map[string]source{
-	"xray":     {module: "github.com/xtls/xray-core/main", version: "v1.260327.0", built: "main"},
-	"sing-box": {module: "github.com/sagernet/sing-box/cmd/sing-box", version: "v1.14.1", built: "sing-box", tags: "with_gvisor,with_quic,with_utls,with_clash_api"},
-	"v2ray":    {debian: "v2ray"},
-	"curl":     {debian: "curl"},
-	"chromium": {debian: "chromium"},
-	"certutil": {debian: "libnss3-tools"},
+	"xray":         {module: "github.com/xtls/xray-core/main", version: "v1.260327.0", built: "main"},
+	"sing-box":     {module: "github.com/sagernet/sing-box/cmd/sing-box", version: "v1.14.1", built: "sing-box", tags: "with_gvisor,with_quic,with_utls,with_clash_api"},
+	"sing-box-old": {module: "github.com/sagernet/sing-box/cmd/sing-box", version: "v" + singboxOld, built: "sing-box", tags: "with_utls"},
+	"v2ray":        {debian: "v2ray"},
+	"curl":         {debian: "curl"},
+	"chromium":     {debian: "chromium"},
+	"certutil":     {debian: "libnss3-tools"},
 }
 
 // programs are the paths of the client programs, by name; nothing changes it
@@ -71,7 +74,7 @@ func (s source) find(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, "meshctl", "clients", name+"-"+s.version)
+	dir := filepath.Join(cache, "meshctl", "clients", strings.TrimSuffix(name, "-old")+"-"+s.version)
 	path := filepath.Join(dir, s.built)
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
