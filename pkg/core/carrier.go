@@ -2,9 +2,14 @@ package core
 
 import (
 	"net"
+	"time"
 
 	"github.com/meshctl/meshctl/pkg/relay"
 )
+
+// linger is how long a destination may take over what a client sent that is gone:
+// a WebSocket and a call of gRPC end in both directions at once.
+const linger = 10 * time.Second
 
 // A carrier is what a client's protocol comes in: its TLS itself, a WebSocket or
 // one call of gRPC. It is closed by whoever opened it.

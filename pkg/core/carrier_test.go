@@ -267,37 +267,51 @@ func TestEarlyDataOfAWebSocket(t *testing.T) {
 	}
 }
 
-// A client that has closed its WebSocket is gone. What it sent arrives, and then
-// its destination is not kept open for nobody.
-func TestNobodyIsWaitedForBehindAClosedWebSocket(t *testing.T) {
-	w := newWorld(t)
-	h := w.egress.(*proxy)
-	h.linger = 50 * time.Millisecond
-	c := newClient()
-	w.know(t, c)
-	got, ended := make(chan string, 1), make(chan error, 1)
-	addr := destinationAt(t, func(d *net.TCPConn) {
-		defer d.Close()
-		b, _ := io.ReadAll(d)
-		got <- string(b)
-		for { // deaf to the end
-			if _, err := d.Write([]byte("x")); err != nil {
-				ended <- err
-				return
+// A client that has closed its WebSocket or its call is gone. What it sent
+// arrives, with its end, and then its destination is not kept open for nobody.
+func TestNobodyIsWaitedForWhenTheClientIsGone(t *testing.T) {
+	for _, over := range []mesh.Transport{mesh.TransportWS, mesh.TransportGRPC} {
+		t.Run(string(over), func(t *testing.T) {
+			w := newWorld(t)
+			h := w.egress.(*proxy)
+			h.linger = 50 * time.Millisecond
+			c := newClient()
+			w.know(t, c)
+			got, ended, said := make(chan error, 1), make(chan error, 1), []byte("last words")
+			addr := destinationAt(t, func(d *net.TCPConn) {
+				defer d.Close()
+				b := make([]byte, len(said))
+				if _, err := io.ReadFull(d, b); err != nil || !bytes.Equal(b, said) {
+					t.Errorf("arrived: %q, %v", b, err)
+				}
+				got <- nil
+				_, err := d.Read(b)
+				got <- err
+				for { // deaf to the end
+					if _, err := d.Write([]byte("x")); err != nil {
+						ended <- err
+						return
+					}
+					<-time.After(10 * time.Millisecond)
+				}
+			})
+			conn := carriers[over](t, w, w.session(t), c)
+			if _, err := conn.Write(append(c.trojan(cmdTCP, at(addr)), said...)); err != nil {
+				t.Fatal(err)
 			}
-			<-time.After(10 * time.Millisecond)
-		}
-	})
-	conn := openWS(t, w, w.session(t), c)
-	if _, err := conn.Write(append(c.trojan(cmdTCP, at(addr)), "last words"...)); err != nil {
-		t.Fatal(err)
+			<-got
+			if g, ok := conn.(*gun); ok {
+				g.cancel()
+			} else {
+				_ = conn.Close()
+			}
+			if err := <-got; err != io.EOF {
+				t.Errorf("the end: %v", err)
+			}
+			<-ended
+			eventually(t, "nothing is open", func() bool { return h.tunnels.count() == 0 })
+		})
 	}
-	_ = conn.Close()
-	if s := <-got; s != "last words" {
-		t.Errorf("arrived: %q", s)
-	}
-	<-ended
-	eventually(t, "nothing is open", func() bool { _, n := w.devices.count(); return n+h.tunnels.count() == 0 })
 }
 
 // V2Ray takes the end of a WebSocket for a failure and drops what its application

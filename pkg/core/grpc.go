@@ -54,7 +54,9 @@ func (h *handler) grpc(w http.ResponseWriter, r *http.Request, g guest) {
 		return // the client is gone
 	}
 	g.settle = func() error { return rc.SetReadDeadline(time.Time{}) }
-	if err := h.speak(r.Context(), protocol, mesh.TransportGRPC, g, c, br); err != nil {
+	ctx, cancel := h.beyond(r)
+	defer cancel()
+	if err := h.speak(ctx, protocol, mesh.TransportGRPC, g, c, br); err != nil {
 		h.log.Debug("call ended", "err", err)
 		panic(http.ErrAbortHandler) // resets this call, and no other
 	}
@@ -70,10 +72,7 @@ func (s *switched) Read(p []byte) (int, error) { return s.r.Read(p) }
 // Read implements io.Reader.
 func (c *call) Read(p []byte) (int, error) {
 	n, err := c.messages.Read(p)
-	if err != nil && c.over.Load() {
-		err = io.EOF
-	}
-	return n, err
+	return n, c.readError(err)
 }
 
 // Write implements io.Writer.

@@ -1,10 +1,12 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"sync/atomic"
+	"time"
 )
 
 // exchange is one request of HTTP/2 whose two bodies carry bytes both ways.
@@ -22,10 +24,53 @@ func newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 // Read implements io.Reader.
 func (e *exchange) Read(p []byte) (int, error) {
 	n, err := e.in.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) && e.over.Load() {
-		err = io.EOF // by CloseWrite
+	return n, e.readError(err)
+}
+
+// readError tells who has ended in good order from who was lost.
+func (e *exchange) readError(err error) error {
+	if err != nil && (e.over.Load() || isCancelled(err)) {
+		return io.EOF
 	}
-	return n, err
+	return err
+}
+
+// streamError has the form of the error of that name in net/http, which looks
+// for the form.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (e streamError) Error() string { return "core: stream of HTTP/2 reset" }
+
+// isCancelled says whether the client has reset the stream because it needs it
+// no more (RFC 9113, 7): clients end calls of gRPC so, though they sent all.
+func isCancelled(err error) bool {
+	e, ok := errors.AsType[streamError](err)
+	return ok && (e.Code == 0x0 || e.Code == 0x8)
+}
+
+// beyond returns a context that ends some time after r has, and at once with the
+// connection that it came on.
+func (h *handler) beyond(r *http.Request) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	m, ok := streamOf(r)
+	if !ok {
+		return ctx, cancel
+	}
+	stop := context.AfterFunc(r.Context(), func() {
+		defer cancel()
+		late := time.NewTimer(h.linger)
+		defer late.Stop()
+		select {
+		case <-late.C:
+		case <-m.closed:
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() { stop(); cancel() }
 }
 
 // Write implements io.Writer.
@@ -55,7 +100,9 @@ func (h *handler) connectH2(w http.ResponseWriter, r *http.Request, dst *outboun
 		_ = dst.Close() // nothing was sent on it
 		return
 	}
-	if err := h.join(r.Context(), e, dst); err != nil {
+	ctx, cancel := h.beyond(r)
+	defer cancel()
+	if err := h.join(ctx, e, dst); err != nil {
 		panic(http.ErrAbortHandler) // resets this stream of HTTP/2, and no other
 	}
 }

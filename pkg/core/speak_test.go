@@ -152,6 +152,9 @@ func (l *lateReader) Read(p []byte) (int, error) {
 func (g *gun) CloseWrite() error { return g.out.Close() }
 func (g *gun) Close() error      { return g.out.Close() }
 
+// cancel has the client reset the call.
+func (g *gun) cancel() { _ = g.out.CloseWithError(context.Canceled) }
+
 var carriers = map[mesh.Transport]open{mesh.TransportTCP: openTCP, mesh.TransportWS: openWS, mesh.TransportGRPC: openGRPC}
 
 func echoAt(t testing.TB) string {

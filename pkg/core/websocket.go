@@ -17,9 +17,6 @@ import (
 )
 
 const (
-	// linger is how long a destination may take over what a client sent that has
-	// closed its WebSocket. There is no half-closed one (RFC 6455, 5.5.1).
-	linger = 10 * time.Second
 	// farewell is how long a client may take to close its WebSocket after the
 	// last byte, before this side does. V2Ray takes any close for a failure, and
 	// drops what its application has not read until then; its own servers wait as
@@ -115,12 +112,15 @@ func (c *webSocket) readError(err error) error {
 	}
 	switch websocket.CloseStatus(err) {
 	case websocket.StatusNormalClosure, websocket.StatusGoingAway, websocket.StatusNoStatusRcvd:
-		if c.gone != nil {
-			c.gone()
+	default:
+		if !errors.Is(err, io.EOF) { // V2Ray ends its TLS in good order, and nothing else
+			return err
 		}
-		return io.EOF
 	}
-	return err
+	if c.gone != nil {
+		c.gone()
+	}
+	return io.EOF
 }
 
 // Write implements io.Writer; it makes one message.
