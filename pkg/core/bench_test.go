@@ -116,6 +116,35 @@ func benchmarkCall(b *testing.B, tr http.RoundTripper, c client, addr string) {
 	_ = conn.Close()
 }
 
+// BenchmarkDatagram sends one of 1,200 bytes to an echo and takes it back.
+func BenchmarkDatagram(b *testing.B) {
+	w := newWorld(b)
+	c := newClient()
+	w.know(b, c)
+	s := w.session(b)
+	addr, _ := udpEcho(b)
+	p := trojanPacket(at(addr), make([]byte, 1200))
+	for _, t := range []mesh.Transport{mesh.TransportTCP, mesh.TransportWS, mesh.TransportGRPC} {
+		b.Run(string(t), func(b *testing.B) {
+			conn := carriers[t](b, w, s, c)
+			defer conn.Close()
+			if _, err := conn.Write(c.trojan(cmdMux, at(addr))); err != nil { // 3 is UDP here
+				b.Fatal(err)
+			}
+			b.SetBytes(1200)
+			got := make([]byte, len(p))
+			for b.Loop() {
+				if _, err := conn.Write(p); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.ReadFull(conn, got); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func exchangeByte(b *testing.B, conn io.ReadWriter, send []byte) {
 	b.Helper()
 	if _, err := conn.Write(send); err != nil {

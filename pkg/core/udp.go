@@ -19,10 +19,8 @@ import (
 const (
 	// stale is how long a flow trusts what it knows: addresses of names, and
 	// which addresses are this machine's.
-	stale = 10 * time.Second
-	// maxNames bounds the names a flow remembers.
-	maxNames = 64
-	portDNS  = 53
+	stale   = 10 * time.Second
+	portDNS = 53
 )
 
 // flow is a socket for the datagrams of one flow of a client, to wherever it
@@ -45,12 +43,6 @@ type flow struct {
 	fixed bool
 	only  atomic.Pointer[netip.AddrPort]
 	names map[destination]*located // of the sender alone
-}
-
-// located is what a name was resolved to, the address that works first.
-type located struct {
-	addrs []netip.AddrPort
-	until time.Time
 }
 
 // ownAddrs are those of this machine for a while: to ask for each datagram
@@ -144,45 +136,6 @@ func (f *flow) hear(ap netip.AddrPort) {
 func (f *flow) hears(from netip.AddrPort) bool {
 	only := f.only.Load()
 	return !f.fixed || only != nil && *only == from
-}
-
-// locate returns where to send to; there is at least one address.
-func (f *flow) locate(ctx context.Context, to destination) (*located, error) {
-	if err := f.dialer.policy.Load().checkName(to); err != nil {
-		return nil, err
-	}
-	if to.host == "" {
-		return &located{addrs: []netip.AddrPort{netip.AddrPortFrom(to.ip, to.port)}}, nil
-	}
-	now := time.Now()
-	at, ok := f.names[to]
-	if !ok || now.After(at.until) {
-		at = f.resolve(ctx, to)
-		at.until = now.Add(stale)
-		if len(f.names) >= maxNames {
-			clear(f.names)
-		}
-		f.names[to] = at
-	}
-	if len(at.addrs) == 0 {
-		return nil, fmt.Errorf("core: udp: no address: %w", mesh.ErrNotFound)
-	}
-	return at, nil
-}
-
-// resolve returns no addresses when there are none: also that is remembered.
-func (f *flow) resolve(ctx context.Context, to destination) *located {
-	ctx, cancel := context.WithTimeout(ctx, f.limits.Dial)
-	defer cancel()
-	ips, err := f.dialer.resolve(ctx, to.host)
-	if err != nil {
-		return &located{}
-	}
-	at := &located{}
-	for _, ip := range ips[:min(len(ips), maxAttempts)] {
-		at.addrs = append(at.addrs, netip.AddrPortFrom(ip.Unmap(), to.port))
-	}
-	return at
 }
 
 // judge applies the policy of now to one address.
