@@ -60,6 +60,8 @@ func newAdminCell(a *adminCLI) *cobra.Command {
 		newShow(a, n, admin.CellGet),
 		newCellSet(a, n),
 		newCellCA(a, n),
+		newCellRequest(a, n),
+		newCellCertificate(a, n),
 		newCellRotate(a, n),
 		newCellMove(a, n),
 		newCellState(a, n, cellState{"compromise", "Mark a cell's names as known to an adversary", "compromised", mesh.CellCompromised}),

@@ -179,6 +179,15 @@ func (d *DNS) find(m *dns.Msg, name string, kind uint16) {
 		}
 		name = alias
 	}
+	if _, above, ok := strings.Cut(name, "."); ok && len(m.Answer) == 0 {
+		for _, rr := range d.records {
+			if at(rr, "*."+above, kind) {
+				rr = dns.Copy(rr)
+				rr.Header().Name = name
+				m.Answer = append(m.Answer, rr)
+			}
+		}
+	}
 	if len(m.Answer) > 0 {
 		return
 	}
