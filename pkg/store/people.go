@@ -19,6 +19,7 @@ type People struct {
 
 	of    map[mesh.MemberID][]mesh.Device // made when asked for
 	cells map[mesh.CellID]mesh.Cell       // the same
+	since Rev                             // of the last change of a cell, made with cells
 }
 
 // Place is a cell in which a device is served.
@@ -112,9 +113,7 @@ func (p *People) Standing(d mesh.Device, m mesh.Member, now time.Time) mesh.Stan
 
 // taken is what decides about a guest, and since when that is so.
 func (p *People) taken(d mesh.Device, cells map[mesh.CellID]mesh.Cell) (taken mesh.Taken, since Rev) {
-	for _, c := range p.Cells {
-		since = max(since, c.Rev)
-	}
+	since = p.since
 	host, ok := mesh.FallbackOf(d.Assigned.Cell, cells)
 	if !ok {
 		return taken, since
@@ -149,6 +148,7 @@ func (p *People) allCells() map[mesh.CellID]mesh.Cell {
 		p.cells = make(map[mesh.CellID]mesh.Cell, len(p.Cells))
 		for id, c := range p.Cells {
 			p.cells[id] = c.Value
+			p.since = max(p.since, c.Rev)
 		}
 	}
 	return p.cells
