@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/control/controlpb"
+	"github.com/meshctl/meshctl/pkg/identity"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store"
 )
@@ -78,7 +79,13 @@ func TestDevicesOfALostCellAreGuestsOfItsFallback(t *testing.T) {
 	n.waitServed(d)
 
 	n.updateCell(b.ID, func(c *mesh.Cell) { c.Guests.Connections = 2 })
-	n.updateCell(n.cell.ID, func(c *mesh.Cell) { c.State, c.Fallback = mesh.CellCompromised, []mesh.CellID{b.ID} })
+	n.updateCell(n.cell.ID, func(c *mesh.Cell) { c.Fallback = []mesh.CellID{b.ID} })
+	eventually(t, "the fallback is known", func() bool { c, _ := n.svc.view.cells.Get(n.cell.ID); return len(c.Fallback) == 1 })
+	mayServe := func() bool { return n.svc.mayServe(identity.Peer{Identity: f.id})(d.ID) }
+	if mayServe() {
+		t.Error("a core of the fallback may count for a device of a cell that was never lost")
+	}
+	n.updateCell(n.cell.ID, func(c *mesh.Cell) { c.State, c.Compromised = mesh.CellCompromised, time.Now().UTC() })
 	eventually(t, "the core of the fallback is told", func() bool { mu.Lock(); defer mu.Unlock(); return told != nil })
 	mu.Lock()
 	if got := told.GetServerNames(); !slices.Equal(got, []string{d.Labels[0].Label + ".b.example.net"}) || told.GetMaxConnections() != 2 || told.GetHiddenHost() != d.HiddenLabel+".b.example.net" {
@@ -105,6 +112,10 @@ func TestDevicesOfALostCellAreGuestsOfItsFallback(t *testing.T) {
 	})
 
 	n.updateCell(n.cell.ID, func(c *mesh.Cell) { c.State = mesh.CellActive })
+	eventually(t, "what it moved away may still be told", func() bool {
+		c, _ := n.svc.view.cells.Get(n.cell.ID)
+		return c.State == mesh.CellActive && mayServe()
+	})
 	eventually(t, "back home", func() bool {
 		mu.Lock()
 		defer mu.Unlock()

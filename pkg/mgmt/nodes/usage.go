@@ -138,14 +138,16 @@ func (s *Service) metered(se *session, r *controlpb.Report) {
 }
 
 // mayServe returns which devices a core may have served: those of its cell, and
-// of cells whose fallback that is, also when they are well again. A core must not
-// count for the devices of others.
+// of cells that were lost and have it for a fallback, also when they are well again.
+// A core must not count for the devices of others.
 func (s *Service) mayServe(p identity.Peer) func(mesh.DeviceID) bool {
 	core, _ := s.view.cores.Get(mesh.CoreID(p.ID))
 	cells := s.view.cells.All()
 	return func(id mesh.DeviceID) bool {
 		d, ok := s.view.devices.Get(id)
-		return ok && mesh.MayHost(core.Cell, d.Assigned.Cell, cells)
+		home := cells[d.Assigned.Cell]
+		lost := home.State != mesh.CellActive || !home.Compromised.IsZero()
+		return ok && (d.Assigned.Cell == core.Cell || lost && mesh.MayHost(core.Cell, home.ID, cells))
 	}
 }
 
