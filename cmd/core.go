@@ -25,14 +25,14 @@ type coreConfig struct {
 	Advertise     []string      `key:"advertise" help:"host:port under which entries reach it (default: the address that management sees, with the port of listen)"`
 	MetricsListen string        `key:"metrics-listen" help:"health and metrics, on a private address; empty: none"`
 	Egress        coreEgress    `key:"egress"`
-	Connections   int           `key:"connections" help:"client connections in all"`
+	Connections   int           `key:"connections" help:"client connections in all; as many to destinations, and half as many flows of UDP"`
 	DialTimeout   time.Duration `key:"dial-timeout" help:"time to resolve and reach a destination"`
 	Drain         time.Duration `key:"drain" help:"how long open connections may go on once the core stops"`
 	Log           logConfig     `key:"log"`
 }
 
 type coreEgress struct {
-	Kind      string   `key:"kind" help:"proxy: HTTP proxy on the cell's certificate; forward: every client goes to one address"`
+	Kind      string   `key:"kind" help:"proxy: what clients speak, on the cell's certificate; forward: every client goes to one address"`
 	Forward   string   `key:"forward" help:"host:port for kind forward; whoever runs an entry is then trusted with access to it"`
 	Allow     []string `key:"allow" help:"ranges that clients may reach although they are not on the public Internet"`
 	DenyPorts []string `key:"deny-ports" help:"destination ports that clients may not reach"`
@@ -81,6 +81,8 @@ func (c *coreConfig) config() (core.Config, error) {
 	cfg.Advertise = c.Advertise
 	cfg.Egress = core.Egress{Kind: c.Egress.Kind, Forward: c.Egress.Forward, Allow: allow, DenyPorts: ports, Fallback: c.Egress.Fallback}
 	cfg.Limits.Streams = c.Connections
+	// Descriptors are for these: a client's connection comes in a relay session.
+	cfg.Limits.Tunnels, cfg.Limits.Flows = max(c.Connections, 1), max(c.Connections/2, 1)
 	cfg.Limits.Dial = c.DialTimeout
 	cfg.Drain = c.Drain
 	return cfg, errors.Join(err, perr)

@@ -79,8 +79,8 @@ func DefaultConfig() Config {
 			HeaderBytes: 64 << 10, HeaderTime: 10 * time.Second, IdleTime: 2 * time.Minute,
 			ResponseTime: time.Minute,
 			Requests:     1000,
-			Tunnels:      30000, DeviceTunnels: 2000,
-			Flows: 8000, DeviceFlows: 500, FlowIdle: time.Minute, DNSIdle: 17 * time.Second,
+			Tunnels:      20000, DeviceTunnels: 2000,
+			Flows: 10000, DeviceFlows: 500, FlowIdle: time.Minute, DNSIdle: 17 * time.Second,
 		},
 		Drain: 30 * time.Second,
 	}

@@ -39,8 +39,7 @@ type handler struct {
 func newHandler(h *handler) *handler {
 	lim := h.limits
 	h.linger = linger
-	// A connection of a client needs one at least.
-	h.tunnels = newQuota("connections to destinations", max(lim.Tunnels, lim.Streams), lim.DeviceTunnels)
+	h.tunnels = newQuota("connections to destinations", lim.Tunnels, lim.DeviceTunnels)
 	h.flows = newQuota("flows of datagrams", lim.Flows, lim.DeviceFlows)
 	h.metrics.watch(h.tunnels, h.flows)
 	h.plain = &httputil.ReverseProxy{
