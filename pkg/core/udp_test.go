@@ -194,6 +194,27 @@ func TestDatagramsAreJudgedOneByOne(t *testing.T) {
 	}
 }
 
+// A client that has said all gets an end in good order.
+func TestAFlowEndsWithItsClient(t *testing.T) {
+	w := newWorld(t)
+	c := newClient()
+	w.know(t, c)
+	addr, _ := udpEcho(t)
+	conn := w.connect(t, w.session(t), c)
+	if _, err := conn.Write(append(c.trojan(cmdMux, at(addr)), trojanPacket(at(addr), []byte("x"))...)); err != nil {
+		t.Fatal(err)
+	}
+	if _, p := readTrojanPacket(t, bufio.NewReaderSize(conn, 16)); string(p) != "x" {
+		t.Errorf("%q", p)
+	}
+	if err := conn.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(conn); len(got) != 0 || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // IPv6 is as IPv4, where a destination is named by address and by name.
 func TestIPv6(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
