@@ -51,19 +51,7 @@ const slots = 32
 // with it. At most sessions are open at once. The rest of what c reads is in r.
 // Serve closes c, also when ctx ends; nil means that the client ended it.
 func Serve(ctx context.Context, r *bufio.Reader, c io.WriteCloser, o Opener, sessions int) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	m := &conn{opener: o, limit: sessions, client: c, slots: make(chan struct{}, slots), sessions: map[uint16]*session{}}
-	defer m.close()
-	defer context.AfterFunc(ctx, m.close)()
-	err := m.read(ctx, r)
-	m.abort()
-	defer time.AfterFunc(linger, cancel).Stop() // for what the client ended before
-	m.wg.Wait()
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return fmt.Errorf("muxcool: read: %w", err)
+	return newConn(c, o, sessions).serve(ctx, r)
 }
 
 type conn struct {
@@ -78,6 +66,25 @@ type conn struct {
 
 	mu       sync.Mutex // guards sessions
 	sessions map[uint16]*session
+}
+
+func newConn(c io.WriteCloser, o Opener, sessions int) *conn {
+	return &conn{opener: o, limit: sessions, client: c, slots: make(chan struct{}, slots), sessions: map[uint16]*session{}}
+}
+
+func (m *conn) serve(ctx context.Context, r *bufio.Reader) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer m.close()
+	defer context.AfterFunc(ctx, m.close)()
+	err := m.read(ctx, r)
+	m.abort()
+	defer time.AfterFunc(linger, cancel).Stop() // for what the client ended before
+	m.wg.Wait()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return fmt.Errorf("muxcool: read: %w", err)
 }
 
 // close makes reading and writing fail, also while somebody is in it.
