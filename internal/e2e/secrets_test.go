@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -196,8 +197,13 @@ func liveThrough(t *testing.T, m *dev.Mesh, secrets planted) map[string]string {
 	} else {
 		_ = tun.Close() // served, which is all
 	}
+	links(t, m, a, secrets)
 	for _, device := range []admin.DeviceLink{c.link, m.Link} {
 		secrets.text("secret of "+device.User, device.Secret)
+		user := mesh.Secret(device.Secret).UserID(device.Device)
+		secrets.raw("user id of "+device.User, user[:])
+		secrets["user id of "+device.User] = []byte(user.Reveal())
+		secrets["Trojan key of "+device.User] = []byte(mesh.Secret(device.Secret).TrojanKey())
 		secrets["credentials of "+device.User] = []byte(strings.TrimPrefix(client{link: device}.basic(), "Basic "))
 	}
 	guess := c
@@ -211,6 +217,36 @@ func liveThrough(t *testing.T, m *dev.Mesh, secrets planted) map[string]string {
 	return said
 }
 
+// links plants the links of subscriptions, which are used, guessed and replaced.
+func links(t *testing.T, m *dev.Mesh, a administrator, secrets planted) {
+	t.Helper()
+	secretOf := func(url string) string { return url[strings.LastIndex(url, "/")+1:] }
+	first := m.Subscription.Reveal()
+	secrets.text("secret of a link", secretOf(first))
+	for _, agent := range []string{"sing-box/1.14.1", "curl/8.0", "v2rayNG/1.10"} {
+		if _, err := m.Subscribed(t.Context(), agent); err != nil {
+			t.Errorf("%s: %v", agent, err)
+		}
+	}
+	again := strings.TrimSpace(a.run(t, "device", "link", dev.DeviceName, "--replace", "-o", "name").want(t, exitOK).stdout)
+	secrets.text("secret of another link", secretOf(again))
+	eventually(t, patience, "the end of the first link", func() error {
+		if _, err := m.Subscribed(t.Context(), "curl/8.0"); err == nil {
+			return errors.New("it is still answered")
+		}
+		return nil
+	})
+	guess := mesh.NewSecret(24).Reveal()
+	secrets.text("secret that was guessed", guess)
+	c, err := m.SubscriptionClient(m.EntryAddresses[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dev.Document(t.Context(), c, strings.Replace(first, secretOf(first), guess, 1), "curl/8.0"); err == nil {
+		t.Error("a guess is answered")
+	}
+}
+
 func everyList() [][]string {
 	var out [][]string
 	for _, noun := range []string{"member", "device", "cell", "core", "entry", "token", "cert", "administrator", "audit"} {
@@ -220,7 +256,8 @@ func everyList() [][]string {
 	}
 	return append(out, []string{"admin", "events", "-o", "json"}, []string{"admin", "status", "-o", "json"}, []string{"admin", "config", "show", "-o", "json"},
 		[]string{"admin", "device", "show", dev.DeviceName, "-o", "json"}, []string{"admin", "route", "show", dev.DeviceName, "-o", "json"},
-		[]string{"admin", "cell", "show", dev.CellName, "-o", "json"}, []string{"admin", "cell", "ca", dev.CellName}, []string{"admin", "cert", "crl"})
+		[]string{"admin", "cell", "show", dev.CellName, "-o", "json"}, []string{"admin", "member", "show", dev.MemberName, "-o", "json"},
+		[]string{"admin", "sub", "status", "-o", "json"}, []string{"admin", "sub", "explain", dev.DeviceName, "-o", "json"}, []string{"admin", "cell", "ca", dev.CellName}, []string{"admin", "cert", "crl"})
 }
 
 // inProcesses looks at what any user of the machine may read of the parts.
