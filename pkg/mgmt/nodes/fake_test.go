@@ -85,6 +85,8 @@ type line struct {
 	end    error                       // valid when in is closed
 	ended  chan struct{}               // closed after in
 	hangUp func()
+
+	sending sync.Mutex // held to send: a test does, and what lives on the line
 }
 
 // dial opens a stream; nothing is sent yet.
@@ -126,9 +128,15 @@ func (f *fake) dialAt(addr string) *line {
 
 func (l *line) send(m *controlpb.NodeMessage) {
 	l.t.Helper()
-	if err := l.stream.Send(m); err != nil && err != io.EOF {
+	if err := l.put(m); err != nil && err != io.EOF {
 		l.t.Fatal(err)
 	}
+}
+
+func (l *line) put(m *controlpb.NodeMessage) error {
+	l.sending.Lock()
+	defer l.sending.Unlock()
+	return l.stream.Send(m)
 }
 
 // next returns the next message, or nil at the end of the stream.
@@ -225,7 +233,7 @@ func (f *fake) react(l *line, m *controlpb.MgmtMessage, onDevices func(*controlp
 
 // post is send for goroutines: an ended stream shows elsewhere.
 func (l *line) post(m *controlpb.NodeMessage) {
-	if err := l.stream.Send(m); err != nil && err != io.EOF && status.Code(err) != codes.Canceled {
+	if err := l.put(m); err != nil && err != io.EOF && status.Code(err) != codes.Canceled {
 		l.t.Errorf("send: %v", err)
 	}
 }
