@@ -53,6 +53,9 @@ func (r *runtime) status(ctx context.Context) (admin.ServerStatus, error) {
 	r.judgeStore(ctx, problem)
 	s.Aux = r.auxStatus(ctx, problem)
 	r.judgeBackups(ctx, problem)
+	for _, p := range r.certs.Problems() {
+		problem("%s", p)
+	}
 	for _, c := range s.Certificates {
 		if left := c.Ends.Sub(r.now()); left <= 0 {
 			problem("certificate %s has ended", c.What)
