@@ -50,15 +50,23 @@ func exchange(ctx context.Context, c *http.Client, method, url string, body io.R
 func (s socks) pages(ctx context.Context) error {
 	var errs []error
 	for _, host := range []string{"127.0.0.1", "::1", originName, originIDN} {
-		got, err := fetch(ctx, s.http(patience), "http://"+run.origin.at(host)+"/page")
-		if err == nil && got != page {
-			err = fmt.Errorf("got %q", got)
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("page of %s: %w", host, err))
-		}
+		errs = append(errs, s.pageOf(ctx, host))
 	}
 	return errors.Join(errs...)
+}
+
+// byName is the page by a name that only a core can resolve.
+func (s socks) byName(ctx context.Context) error { return s.pageOf(ctx, originName) }
+
+func (s socks) pageOf(ctx context.Context, host string) error {
+	got, err := fetch(ctx, s.http(patience), "http://"+run.origin.at(host)+"/page")
+	if err == nil && got != page {
+		err = fmt.Errorf("got %q", got)
+	}
+	if err != nil {
+		return fmt.Errorf("page of %s: %w", host, err)
+	}
+	return nil
 }
 
 // spelled fetches the page by the international name as people spell it, which

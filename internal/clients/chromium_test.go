@@ -24,8 +24,9 @@ type browser struct {
 	id      int
 	// What it types when a proxy asks, as a person would.
 	user, password string
-	challenges     int      // how often it was asked
-	complaints     []string // what its console says, where that is on
+	challenges     int           // how often it was asked
+	patience       time.Duration // with an answer
+	complaints     []string      // what its console says, where that is on
 }
 
 // cdp is a message of the protocol, of either side.
@@ -58,7 +59,7 @@ func newBrowser(t *testing.T, caFile, pac, rules string) *browser {
 	}
 	in.Close()
 	out.Close()
-	b := &browser{t: t, toIt: toIt, answers: make(chan cdp, 1000)}
+	b := &browser{t: t, toIt: toIt, answers: make(chan cdp, 1000), patience: patience}
 	done := make(chan struct{})
 	go func() { defer close(done); b.read(fromIt) }()
 	t.Cleanup(func() {
@@ -175,7 +176,7 @@ func (b *browser) call(method string, params, result any) {
 // until serves events until found says that one is the last.
 func (b *browser) until(what string, found func(cdp) bool) {
 	b.t.Helper()
-	late := time.After(patience)
+	late := time.After(b.patience)
 	for {
 		select {
 		case m, ok := <-b.answers:

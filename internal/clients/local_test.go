@@ -21,6 +21,7 @@ type local struct {
 	program string
 	agent   string // the User-Agent of the app in which the program is
 	args    []string
+	env     []string // beside that of this process
 	dialect dialect
 }
 
@@ -29,7 +30,7 @@ type dialect interface {
 	// offer is that of an outbound, when it is a node.
 	offer(outbound map[string]any) (mesh.Offer, bool)
 	// use makes the configuration listen for SOCKS at addr, and send all it gets
-	// there to the node.
+	// there to the node; to where it goes anyway when node is "".
 	use(config map[string]any, addr *net.TCPAddr, node string)
 }
 
@@ -82,7 +83,7 @@ func (l local) run(t *testing.T, body []byte, node string) socks {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start(t, addr.String(), l.program, append(slices.Clone(l.args), write(t, "config.json", data))...)
+	start(t, addr.String(), l.env, l.program, append(slices.Clone(l.args), write(t, "config.json", data))...)
 	return socks(addr.String())
 }
 
@@ -113,6 +114,9 @@ func (xrayDialect) use(config map[string]any, addr *net.TCPAddr, node string) {
 	config["inbounds"] = []any{map[string]any{
 		"tag": "test", "protocol": "socks", "listen": addr.IP.String(), "port": addr.Port, "settings": map[string]any{"udp": true},
 	}}
+	if node == "" {
+		return
+	}
 	rule := map[string]any{"type": "field", "inboundTag": []string{"test"}, "outboundTag": node}
 	routing, _ := config["routing"].(map[string]any)
 	if routing == nil {
@@ -136,6 +140,9 @@ func (singboxDialect) offer(outbound map[string]any) (mesh.Offer, bool) {
 func (singboxDialect) use(config map[string]any, addr *net.TCPAddr, node string) {
 	config["inbounds"] = []any{map[string]any{"type": "mixed", "tag": "test", "listen": addr.IP.String(), "listen_port": addr.Port}}
 	config["log"] = map[string]any{"level": "debug"}
+	if node == "" {
+		return
+	}
 	route, _ := config["route"].(map[string]any)
 	if route == nil {
 		route = map[string]any{}

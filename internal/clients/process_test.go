@@ -20,7 +20,7 @@ const patience = 30 * time.Second
 
 // start runs a client program until the test ends, and returns when it listens
 // on addr. Its log is shown when the test has failed.
-func start(t *testing.T, addr, program string, args ...string) {
+func start(t *testing.T, addr string, env []string, program string, args ...string) {
 	t.Helper()
 	logFile := filepath.Join(t.TempDir(), "log")
 	out, err := os.Create(logFile)
@@ -28,6 +28,7 @@ func start(t *testing.T, addr, program string, args ...string) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(programs[program], args...)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
