@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -145,10 +146,8 @@ func (p DNSProvider) Validate() error {
 		if p.KeyName == "" {
 			return bad("want the name of the TSIG key")
 		}
-		for _, a := range TSIGAlgorithms() {
-			if p.Algorithm == a {
-				return nil
-			}
+		if slices.Contains(TSIGAlgorithms(), p.Algorithm) {
+			return nil
 		}
 		return bad("algorithm %q: want one of %s", Quotable(p.Algorithm), strings.Join(TSIGAlgorithms(), ", "))
 	case DNSCloudflare:
