@@ -58,9 +58,6 @@ func (s *Service) revertCell(tx *store.Tx, id mesh.CellID, data []byte) error {
 	if err == nil && now.Suffix != then.Suffix {
 		return fmt.Errorf("admin: revert: cell %s has another suffix now: %w", now.Name, mesh.ErrConflict)
 	}
-	if err := s.cellApart(tx, then.Suffix); err != nil {
-		return err
-	}
 	for _, f := range then.Fallback {
 		if err := there(tx, s.Store.Cells, "cell", f); err != nil {
 			return err

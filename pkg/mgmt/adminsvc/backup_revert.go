@@ -114,12 +114,7 @@ func (s *Service) revertible(id string, data json.RawMessage) map[string]reverti
 			})
 		}),
 		"config": revert(s.Store.Config, id, func(_ context.Context, tx *store.Tx) error {
-			return revertFields(tx, s.Store.Config, id, data, func(now *mesh.Config, then mesh.Config) error {
-				if err := revertConfig(now, then); err != nil {
-					return err
-				}
-				return s.serviceApart(tx, *now)
-			})
+			return revertFields(tx, s.Store.Config, id, data, revertConfig)
 		}),
 	}
 }

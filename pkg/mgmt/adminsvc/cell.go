@@ -45,9 +45,6 @@ func (s *Service) cellAdd(ctx context.Context, req admin.CellAddRequest) (admin.
 		if c.Fallback, err = s.fallback(tx, c.ID, req.Fallback); err != nil {
 			return err
 		}
-		if err := s.cellApart(tx, c.Suffix); err != nil {
-			return err
-		}
 		return store.Create(tx, s.Store.Cells, c.ID, c)
 	})
 	if err != nil {

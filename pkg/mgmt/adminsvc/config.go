@@ -44,7 +44,7 @@ func (s *Service) configSet(ctx context.Context, req admin.ConfigSetRequest) (me
 				return fmt.Errorf("admin: config: the epoch rises when state is restored from a backup and is not set by hand: %w", mesh.ErrInvalid)
 			}
 			*c, out = next, next
-			return s.serviceApart(tx, *c)
+			return nil
 		})
 	})
 	return out, err
@@ -218,38 +218,4 @@ func validate(c mesh.Config) error {
 		}
 	}
 	return nil
-}
-
-// serviceApart keeps the subscription service's name clear of cells: their cores
-// hold certificates for the names below, and entries must tell the two apart.
-func (s *Service) serviceApart(tx *store.Tx, c mesh.Config) error {
-	if c.Subscription.Name == "" {
-		return nil
-	}
-	cells, err := store.List(tx, s.Store.Cells)
-	if err != nil {
-		return err
-	}
-	for _, cell := range cells {
-		if overlap(c.Subscription.Name, cell.Suffix) {
-			return fmt.Errorf("admin: config: subscription.name %s overlaps %s of cell %s: %w", c.Subscription.Name, cell.Suffix, cell.Name, mesh.ErrExists)
-		}
-	}
-	return nil
-}
-
-// cellApart is serviceApart for a new cell.
-func (s *Service) cellApart(tx *store.Tx, suffix mesh.ServerName) error {
-	c, err := store.Get(tx, s.Store.Config, store.ConfigKey)
-	if err != nil {
-		return err
-	}
-	if n := c.Subscription.Name; n != "" && overlap(n, suffix) {
-		return fmt.Errorf("admin: suffix %s overlaps %s, the name of the subscription service: %w", suffix, n, mesh.ErrExists)
-	}
-	return nil
-}
-
-func overlap(a, b mesh.ServerName) bool {
-	return a == b || strings.HasSuffix(string(a), "."+string(b)) || strings.HasSuffix(string(b), "."+string(a))
 }

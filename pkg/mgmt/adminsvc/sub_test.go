@@ -148,7 +148,7 @@ func TestServiceNameIsClearOfCells(t *testing.T) {
 		return err
 	}
 	for _, name := range []string{"a.example.net", "sub.a.example.net", "example.net"} {
-		refused(t, set(name), mesh.ErrExists, "cell north")
+		refused(t, set(name), mesh.ErrExists, "the suffix of a cell")
 	}
 	if err := set("sub.example.net"); err != nil {
 		t.Fatal(err)
