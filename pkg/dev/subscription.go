@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -70,7 +71,7 @@ func (m *Mesh) SubscriptionClient(entry string) (*http.Client, error) {
 		return nil, fmt.Errorf("dev: subscription: %s has no certificate: %w", m.SubscriptionCAFile(), mesh.ErrInvalid)
 	}
 	return &http.Client{
-		Timeout: tryTime,
+		Timeout: 10 * time.Second,
 		Transport: &http.Transport{
 			TLSClientConfig:   &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 			ForceAttemptHTTP2: true,
