@@ -164,11 +164,11 @@ func RetryAfter(err error) time.Duration {
 // Detail is what there is to say about an error beside what it is.
 func Detail(err error) string {
 	if p := problemOf(err); p != nil {
-		text := p.Detail
+		texts := []string{p.Detail}
 		for _, s := range p.Subproblems {
-			text += "; " + s.Detail
+			texts = append(texts, s.Detail)
 		}
-		return text
+		return strings.Join(texts, "; ")
 	}
 	return err.Error()
 }

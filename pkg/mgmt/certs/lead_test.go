@@ -165,9 +165,11 @@ func TestACellsCertificateFromRequestToOrderToCore(t *testing.T) {
 
 // The next leader goes on where the last one was, and keeps to its waits.
 func TestTheNextLeaderWaitsAsLong(t *testing.T) {
-	w := newWorld(t, brisk)
+	w := newWorld(t, func(s *Service) {
+		brisk(s)
+		s.Pace.First, s.Pace.Ours, s.Pace.Most = time.Hour, time.Hour, time.Hour
+	})
 	w.run()
-	w.Pace.First, w.Pace.Ours, w.Pace.Most = time.Hour, time.Hour, time.Hour
 	w.configure("https://ca.example/dir")
 	csr := requestFor(t, newKey(t), "*.a.example.net")
 	if _, err := w.ask(csr); err != nil {
