@@ -34,13 +34,18 @@ type dialect interface {
 	use(config map[string]any, addr *net.TCPAddr, node string)
 }
 
-var locals = []local{
-	{row: "Xray " + xrayVersion, program: "xray", agent: "Xray/" + xrayVersion, args: []string{"run", "-c"}, dialect: xrayDialect{}},
-	{row: "sing-box " + singboxVersion, program: "sing-box", agent: "sing-box " + singboxVersion, args: []string{"run", "-c"}, dialect: singboxDialect{}},
-	{row: "sing-box " + singboxVersion + ", as its Android app", program: "sing-box", agent: "SFA/" + singboxVersion + " (Build 1; sing-box " + singboxVersion + ")", args: []string{"run", "-c"}, dialect: singboxDialect{}},
-	{row: "sing-box " + singboxOld, program: "sing-box-old", agent: "sing-box " + singboxOld, args: []string{"run", "-c"}, dialect: singboxDialect{}},
-	{row: "sing-box " + singboxOld + ", as its Android app", program: "sing-box-old", agent: "SFA/" + singboxOld + " (Build 1; sing-box " + singboxOld + ")", args: []string{"run", "-c"}, dialect: singboxDialect{}},
-	{row: "V2Ray 4.34.0 (Debian)", program: "v2ray", agent: "V2Ray/4.34.0", args: []string{"-config"}, dialect: xrayDialect{}},
+// locals are those programs, each as the apps that it is in.
+func locals(t *testing.T) []local {
+	t.Helper()
+	v2ray := version(t, "v2ray")
+	return []local{
+		{row: "Xray " + xrayVersion, program: "xray", agent: "Xray/" + xrayVersion, args: []string{"run", "-c"}, dialect: xrayDialect{}},
+		{row: "sing-box " + singboxVersion, program: "sing-box", agent: "sing-box " + singboxVersion, args: []string{"run", "-c"}, dialect: singboxDialect{}},
+		{row: "sing-box " + singboxVersion + ", as its Android app", program: "sing-box", agent: "SFA/" + singboxVersion + " (Build 1; sing-box " + singboxVersion + ")", args: []string{"run", "-c"}, dialect: singboxDialect{}},
+		{row: "sing-box " + singboxOld, program: "sing-box-old", agent: "sing-box " + singboxOld, args: []string{"run", "-c"}, dialect: singboxDialect{}},
+		{row: "sing-box " + singboxOld + ", as its Android app", program: "sing-box-old", agent: "SFA/" + singboxOld + " (Build 1; sing-box " + singboxOld + ")", args: []string{"run", "-c"}, dialect: singboxDialect{}},
+		{row: "V2Ray " + v2ray + " (Debian)", program: "v2ray", agent: "V2Ray/" + v2ray, args: []string{"-config"}, dialect: xrayDialect{}},
+	}
 }
 
 // node is one way in that a configuration has.

@@ -15,7 +15,7 @@ func TestEveryClientUsesEveryWayItIsServed(t *testing.T) {
 	m := theMesh(t)
 	offerAll(t, m, dev.CellName)
 	s := subscribe(t, "phone", dev.CellName)
-	for _, l := range locals {
+	for _, l := range locals(t) {
 		t.Run(l.row, func(t *testing.T) {
 			l.useAll(t, s.served(t, l.agent, ""))
 		})

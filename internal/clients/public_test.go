@@ -36,7 +36,7 @@ func TestLinksOfACellWithAPublicCertificate(t *testing.T) {
 		env: []string{"SSL_CERT_FILE=" + write(t, "ca.pem", ca.pem())}, dialect: xrayDialect{},
 	}
 	l.useAll(t, body)
-	for _, l := range locals {
+	for _, l := range locals(t) {
 		t.Run(l.row+" without an authority in it", func(t *testing.T) {
 			l.env = []string{"SSL_CERT_FILE=" + write(t, "ca.pem", ca.pem())}
 			body := s.served(t, l.agent, "")

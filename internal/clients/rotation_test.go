@@ -53,7 +53,7 @@ func TestOldAndNewNamesOverlap(t *testing.T) {
 // transport that needs both a name and a path.
 func (s subscriber) overWebSocket(t *testing.T) (out clients) {
 	t.Helper()
-	for _, l := range storyClients() {
+	for _, l := range storyClients(t) {
 		body := s.served(t, l.agent, "")
 		nodes := l.nodes(t, body)
 		i := slices.IndexFunc(nodes, func(n node) bool { return n.offer.Transport == mesh.TransportWS })

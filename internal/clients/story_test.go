@@ -91,8 +91,9 @@ func setState(t *testing.T, m *dev.Mesh, cell string, state mesh.CellState) {
 }
 
 // storyClients are the programs of the story.
-func storyClients() []local {
-	return slices.DeleteFunc(slices.Clone(locals), func(l local) bool { return l.program != "sing-box" && l.program != "v2ray" })
+func storyClients(t *testing.T) []local {
+	t.Helper()
+	return slices.DeleteFunc(locals(t), func(l local) bool { return l.program != "sing-box" && l.program != "v2ray" })
 }
 
 var serverNames = regexp.MustCompile(`"(?:server_name|serverName)": "([^"]+)"`)
@@ -127,7 +128,7 @@ func (s subscriber) fetched(t *testing.T, l local, suffix string) []byte {
 // follow has each program fetch, start anew, and use every way in.
 func (s subscriber) follow(t *testing.T, suffix string) {
 	t.Helper()
-	for _, l := range storyClients() {
+	for _, l := range storyClients(t) {
 		body := s.fetched(t, l, suffix)
 		for _, n := range l.nodes(t, body) {
 			via := l.run(t, body, n.tag)
@@ -145,7 +146,7 @@ type clients []socks
 // running starts the programs, which then never fetch again.
 func (s subscriber) running(t *testing.T, suffix string) (out clients) {
 	t.Helper()
-	for _, l := range storyClients() {
+	for _, l := range storyClients(t) {
 		body := s.fetched(t, l, suffix)
 		out = append(out, l.run(t, body, l.nodes(t, body)[0].tag))
 	}
@@ -177,7 +178,7 @@ func (c clients) ends(t *testing.T) {
 // is told so.
 func (s subscriber) alone(t *testing.T) {
 	t.Helper()
-	for _, l := range storyClients() {
+	for _, l := range storyClients(t) {
 		if got := suffixes(s.served(t, l.agent, "")); slices.Contains(got, fallbackSuffix) {
 			t.Errorf("%s is served names of %q beyond what a member may have", l.row, got)
 		}
