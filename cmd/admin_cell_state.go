@@ -62,7 +62,7 @@ func forecastText(f admin.CellForecast, to mesh.CellState) string {
 		say("No fallback takes in %d: their clients get a notice instead of a way in.", f.Stranded)
 	}
 	if f.Returning > 0 {
-		say("%s come back from a fallback.", someOf(f.Returning, "device"))
+		say("%d of them come back from a fallback.", f.Returning)
 	}
 	if f.Dismissed > 0 {
 		say("%s of other cells lose it as their fallback.", someOf(f.Dismissed, "guest"))
@@ -92,7 +92,7 @@ func afterwards(f admin.CellForecast, to mesh.CellState) string {
 	}
 	next := "clients learn of it at their next fetch; who opens the app or updates the profile learns at once"
 	if to != mesh.CellActive && f.Stranded > 0 {
-		next += fmt.Sprintf("\n%s without a fallback: meshctl admin cell set %s --fallback OTHER, or move them: meshctl admin device set DEVICE --cell OTHER", someOf(f.Stranded, "device"), f.Cell)
+		next += fmt.Sprintf("\n%s without a fallback: meshctl admin cell set %s --fallback OTHER, or move them: meshctl admin cell move %s OTHER", someOf(f.Stranded, "device"), f.Cell, f.Cell)
 	}
 	return next
 }
