@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -160,6 +161,43 @@ func TestPlainHTTPInHTTP2(t *testing.T) {
 	if got, err := io.ReadAll(res.Body); err != nil || string(got) != "origin of /x" {
 		t.Errorf("%d %q, %v", res.StatusCode, got, err)
 	}
+}
+
+// Requests in absolute form have connections too, which count like all others.
+func TestPlainRequestsAreBounded(t *testing.T) {
+	const many = 5
+	w := newWorld(t, func(o *Options) { o.Config.Limits.DeviceTunnels = many })
+	c := newClient()
+	w.know(t, c)
+	asked, release := make(chan struct{}, many+1), make(chan struct{})
+	origin := newSite(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{}; <-release }))
+	hc := w.browser(t, w.session(t), c, c.secret)
+	get := func() int {
+		res, err := hc.Get(origin)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		defer res.Body.Close()
+		return res.StatusCode
+	}
+	var wg sync.WaitGroup
+	for range many {
+		wg.Go(func() {
+			if got := get(); got != http.StatusOK {
+				t.Errorf("status %d", got)
+			}
+		})
+	}
+	for range many {
+		<-asked
+	}
+	if got := get(); got != http.StatusBadGateway {
+		t.Errorf("one too many: status %d", got)
+	}
+	close(release)
+	wg.Wait()
+	eventually(t, "no connection is counted any more", func() bool { return w.egress.(*proxy).tunnels.count() == 0 })
 }
 
 // Many calls share one connection; what it carries for one device is bounded.

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -98,7 +99,7 @@ func (h *handler) proxy(w http.ResponseWriter, r *http.Request, g guest) {
 		h.connect(w, r, g)
 	case authorized && namesOrigin(r, g.lease.name):
 		h.count("plain")
-		h.forwardPlain(w, r)
+		h.forwardPlain(w, r, g)
 	case hidden:
 		h.count("challenge")
 		w.Header().Set("Proxy-Authenticate", `Basic realm="Restricted"`)
@@ -163,22 +164,29 @@ func namesOrigin(r *http.Request, own mesh.ServerName) bool {
 
 // forwardPlain passes one request in absolute form to its origin. Credentials
 // and other hop-by-hop headers stay here, and nothing tells of the proxy.
-func (h *handler) forwardPlain(w http.ResponseWriter, r *http.Request) {
+func (h *handler) forwardPlain(w http.ResponseWriter, r *http.Request, g guest) {
 	if r.URL.Scheme != "http" || r.URL.Host == "" || r.URL.User != nil {
 		http.Error(w, "only http:// URLs; use CONNECT for others", http.StatusBadRequest)
 		return
 	}
-	h.plain.ServeHTTP(w, r)
+	h.plain.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), guestKey{}, g)))
 }
 
-// dialHTTP is how the plain proxy reaches origins.
+// guestKey is where the guest of a plain request is, for whoever dials for it.
+type guestKey struct{}
+
+// dialHTTP is how the plain proxy reaches origins. Each connection is of one
+// request, and counts for its guest.
 func (h *handler) dialHTTP(ctx context.Context, _, address string) (net.Conn, error) {
 	to, err := parseDestination(address)
 	if err != nil {
 		return nil, err
 	}
-	c, err := h.dialer.dial(ctx, to)
-	h.metrics.dialled(err)
+	g, ok := ctx.Value(guestKey{}).(guest)
+	if !ok {
+		return nil, fmt.Errorf("core: a request of nobody: %w", mesh.ErrDenied)
+	}
+	c, err := h.dial(ctx, g, to)
 	if err != nil {
 		return nil, err
 	}

@@ -119,15 +119,14 @@ func (p *proxy) client(ctx context.Context, m *metered, c *tls.Conn) error {
 	br := bufio.NewReaderSize(c, firstBytes)
 	d, ok := p.devices.get(m.lease.device.ID)
 	if !ok {
-		return p.web(ctx, m, &looked{c, br})
+		return p.web(ctx, m, &looked{halfConn: c, first: br})
 	}
-	_ = m.SetReadDeadline(time.Now().Add(p.limits.HeaderTime)) // a stream that ended tells when it is read
+	until := time.Now().Add(p.limits.HeaderTime)
+	_ = m.SetReadDeadline(until) // a stream that ended tells when it is read
 	protocol, err := recognise(br, d, p.ways.Load(), mesh.TransportTCP)
-	switch {
-	case tookTooLong(err):
-		return nil // as net/http would end it
-	case protocol == "":
-		return p.web(ctx, m, &looked{c, br})
+	if err != nil || protocol == "" {
+		// Also who took too long: what a web server answers depends on what came.
+		return p.web(ctx, m, &looked{halfConn: c, first: br, until: until})
 	}
 	g := guest{m.lease, d, func() error { return m.SetReadDeadline(time.Time{}) }}
 	return p.speak(ctx, protocol, mesh.TransportTCP, g, c, br)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"time"
 
 	"github.com/meshctl/meshctl/pkg/clientproto"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -47,6 +48,7 @@ func recognise(br *bufio.Reader, d mesh.ServedDevice, w *ways, over mesh.Transpo
 type looked struct {
 	halfConn // the client's TLS
 	first    *bufio.Reader
+	until    time.Time // when what is read first has to be complete; zero: not looked for long
 }
 
 // halfConn is a connection of which one half can be closed.
@@ -65,6 +67,19 @@ func (c *looked) Read(p []byte) (int, error) {
 	}
 	c.first = nil
 	return c.halfConn.Read(p)
+}
+
+// SetReadDeadline implements net.Conn. net/http gives the whole time for a header
+// when it begins, of which looking took a part: who is answered later by that
+// would know what was looked for. It sets the first before it reads.
+func (c *looked) SetReadDeadline(t time.Time) error {
+	if !c.until.IsZero() {
+		if t.After(c.until) {
+			t = c.until
+		}
+		c.until = time.Time{}
+	}
+	return c.halfConn.SetReadDeadline(t)
 }
 
 // rest are bytes that were looked at and not read. They are not to be read again.

@@ -3,12 +3,14 @@ package core
 import (
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,7 +28,7 @@ func webServer(t *testing.T, w *world) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &http.Server{Handler: site, ReadHeaderTimeout: patience, ErrorLog: slog.NewLogLogger(quiet().Handler(), slog.LevelDebug),
+	srv := &http.Server{Handler: site, ReadHeaderTimeout: w.cfg.Limits.HeaderTime, ErrorLog: slog.NewLogLogger(quiet().Handler(), slog.LevelDebug),
 		MaxHeaderBytes: DefaultConfig().Limits.HeaderBytes, DisableGeneralOptionsHandler: true, Protocols: new(http.Protocols)}
 	srv.Protocols.SetHTTP1(true)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -153,6 +155,68 @@ func TestAStrangerSeesAWebServer(t *testing.T) {
 	}
 	if n := w.egress.(*proxy).tunnels.count(); n != 0 {
 		t.Errorf("%d tunnels", n)
+	}
+}
+
+// Who begins something and stops is answered as by a web server, whatever it
+// could have become.
+func TestAStrangerWhoStopsSeesAWebServer(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Config.Limits.HeaderTime = time.Second })
+	c := newClient()
+	w.know(t, c)
+	site, s := webServer(t, w), w.session(t)
+	var wg sync.WaitGroup
+	for _, text := range []string{"", "G", "GET / HTTP/1.1\r\nHo", "a", strings.Repeat("a", 57), "\x00", "\x00\x01\x02", "P", "PRI * HTTP/2"} {
+		ask := w.clientTLS(c.name())
+		web, err := tls.Dial("tcp", site, ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		core := w.connectAs(t, s, c, ask)
+		wg.Go(func() {
+			got := make(chan string, 1)
+			go func() { got <- heard(t, core, text) }()
+			want := heard(t, web, text)
+			if got := <-got; got != want {
+				t.Errorf("%q: got %q, want %q", text, got, want)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// heard sends text, and returns what comes back until the server ends it.
+func heard(t *testing.T, c *tls.Conn, text string) string {
+	defer c.Close()
+	_, err := io.WriteString(c, text)
+	if err = errors.Join(err, c.SetReadDeadline(time.Now().Add(patience))); err != nil {
+		t.Error(err)
+	}
+	got, err := io.ReadAll(c)
+	if err != nil {
+		t.Errorf("%q: %v", text, err)
+	}
+	return dates.ReplaceAllString(string(got), "")
+}
+
+// noted is a connection that notes when reading from it ends.
+type noted struct {
+	halfConn
+	until time.Time
+}
+
+func (c *noted) SetReadDeadline(t time.Time) error { c.until = t; return nil }
+
+// What looking took is not given once more for the header.
+func TestTheTimeForAHeaderIsGivenOnce(t *testing.T) {
+	until := time.Now().Add(time.Second)
+	below := &noted{}
+	c := &looked{halfConn: below, until: until}
+	later := until.Add(time.Minute)
+	for i, x := range []struct{ set, want time.Time }{{later, until}, {time.Time{}, time.Time{}}, {later, later}} {
+		if err := c.SetReadDeadline(x.set); err != nil || !below.until.Equal(x.want) {
+			t.Errorf("%d: %v, %v, want %v", i, below.until, err, x.want)
+		}
 	}
 }
 
