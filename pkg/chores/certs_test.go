@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -169,6 +170,31 @@ func TestAnOrderThatIsTakenAwayEnds(t *testing.T) {
 	}
 	if len(d.Texts("_acme-challenge.a.example.net")) != 0 {
 		t.Error("a record is left")
+	}
+}
+
+// A child that is killed in the midst of an order is replaced by one that makes it.
+func TestAnOrderOutlivesTheChild(t *testing.T) {
+	d := acmetest.NewDNS(t, []string{"example.net."})
+	a := acmetest.NewAuthority(t, d.Addr, "")
+	o := &orders{order: &CertsOrder{
+		Directory: a.URL, Roots: a.Roots, AccountKey: accountKey(t), Credential: acmetest.Secret, AllowMissingCAA: true,
+		DNS: mesh.DNSProvider{Kind: mesh.DNSUpdate, Server: d.Addr, KeyName: acmetest.Key, Algorithm: acmetest.Algorithm, Resolvers: []string{d.Addr}},
+	}}
+	const name = "*.a.example.net"
+	d.Misbehave(0, true, false) // the record never shows
+	o.want(CertRequest{ID: "core-a", Attempt: 1, Name: name, Request: certRequest(t, name)})
+	s := newSite(t, "", func(f *Foreman) { f.Certs = o })
+	until(t, "the order is made", func() bool { return a.Orders() == 1 })
+	if err := syscall.Kill(s.Status().PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	d.Misbehave(0, false, false)
+	if out := o.outcome(t, "core-a", 1); out.Failure != "" || len(out.Chain) == 0 {
+		t.Errorf("after the child was killed: %+v", out)
+	}
+	if s.Status().Restarts == 0 || a.Orders() != 2 {
+		t.Errorf("%d restarts, %d orders", s.Status().Restarts, a.Orders())
 	}
 }
 
