@@ -33,7 +33,8 @@ func TestDemo(t *testing.T) {
 	dir := filepath.Join(shortDir(t), "d")
 	begin := time.Now()
 	o := meshctl(t, "dev", "up", "--demo", "--dir", dir).want(t, exitOK,
-		"✓ third server let in", "✓ all agree", "✓ page fetched through entry and core", ", which leads etcd, killed (SIGKILL)", "✓ changes work again",
+		"✓ third server let in", "✓ all agree", "✓ device subscribed through an entry", "✓ page fetched through entry and core",
+		"✓ page fetched with what the subscription says", ", which leads etcd, killed (SIGKILL)", "✓ changes work again",
 		" caught up, any one may fail again", " new connections made, 0 failed; download not cut", "longest stall",
 		"✓ page fetched through the other core", "✓ device refused", "nothing left")
 	t.Logf("the demo took %v:\n%s", time.Since(begin), o.stdout)
