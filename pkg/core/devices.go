@@ -5,6 +5,7 @@ import (
 
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -51,7 +52,8 @@ type lease struct {
 	device *device
 	name   mesh.ServerName
 	cut    context.CancelCauseFunc
-	taken  usage // of the meter, already accounted; guarded by devices.mu
+	shown  atomic.Bool // the client has credentials: what it moves is the device's
+	taken  usage       // of the meter, already accounted; guarded by devices.mu
 }
 
 // refusal is why a stream is not admitted.
@@ -105,25 +107,32 @@ func (d *device) exhausted() bool { return d.Limits.Traffic > 0 && d.used >= d.L
 // release ends l and accounts what it used last.
 func (t *devices) release(l *lease) {
 	t.mu.Lock()
-	t.settle(l)
+	if !t.settle(l) {
+		t.total.add(usage{up: l.meter.Up.Load(), down: l.meter.Down.Load()})
+	}
 	delete(l.device.open, l)
 	t.streams--
 	t.mu.Unlock()
 	l.cut(nil)
 }
 
-// settle moves what l's meter counted since the last time to its device. The
-// caller holds mu.
-func (t *devices) settle(l *lease) {
+// settle moves what l's meter counted since the last time to its device. It is
+// false of a client that has shown no credentials: who has seen a device's name
+// could use up its traffic otherwise. The caller holds mu.
+func (t *devices) settle(l *lease) bool {
+	if !l.shown.Load() {
+		return false
+	}
 	now := usage{up: l.meter.Up.Load(), down: l.meter.Down.Load()}
 	delta := usage{up: now.up - l.taken.up, down: now.down - l.taken.down}
 	l.taken = now
 	if delta == (usage{}) {
-		return
+		return true
 	}
 	l.device.used += delta.up + delta.down
 	t.total.add(delta)
 	t.use(l.device.ID, delta)
+	return true
 }
 
 // use is charge for what was not counted before. The caller holds mu.

@@ -113,6 +113,7 @@ func opened(t *testing.T, tb *devices, c client) (context.Context, *lease) {
 	if no != nil {
 		t.Fatalf("refused: %+v", no)
 	}
+	l.shown.Store(true)
 	return ctx, l
 }
 
@@ -226,6 +227,30 @@ func TestWhatWasUsedSinceTheStartIsToldToEachServer(t *testing.T) {
 	used, metered := tb.take()
 	tb.unsent(used, metered)
 	is(map[string]int64{a.Id: 10, b.Id: 1})
+}
+
+// What a client moves counts from its first byte once it has shown credentials,
+// and not for the device if it never does.
+func TestStrangersUseUpNoTraffic(t *testing.T) {
+	tb, c := table(t), newClient(func(d *controlpb.Device) { d.MaxTraffic = 100 })
+	apply(t, tb, c)
+	ctx, stranger := opened(t, tb, c)
+	stranger.shown.Store(false)
+	_, client := opened(t, tb, c)
+	client.shown.Store(false)
+	stranger.meter.Down.Add(1000)
+	client.meter.Up.Add(10)
+	tb.sweep(time.Now())
+	if ctx.Err() != nil {
+		t.Errorf("cut: %v", context.Cause(ctx))
+	}
+	client.shown.Store(true)
+	tb.release(client)
+	tb.release(stranger)
+	used, _ := tb.take()
+	if len(used) != 1 || used[0].GetUp() != 10 || used[0].GetDown() != 0 || tb.totals() != (usage{10, 1000, 0}) {
+		t.Errorf("used %v, totals %v", used, tb.totals())
+	}
 }
 
 func TestUsedUpTrafficEndsWhatIsOpen(t *testing.T) {

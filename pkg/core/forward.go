@@ -41,6 +41,7 @@ func (f *forward) serve(ctx context.Context, in *relay.Incoming, l *lease) *refu
 		_ = c.Close() // nothing was sent on it
 		return nil
 	}
+	l.shown.Store(true) // whoever comes has the device's name, and is asked for nothing else
 	f.vigil.Add(c)
 	defer f.vigil.Remove(c)
 	relay.Join(ctx, st, c, &l.meter)

@@ -89,6 +89,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // proxy serves a request where the cell offers HTTP.
 func (h *handler) proxy(w http.ResponseWriter, r *http.Request, g guest) {
 	authorized := authorized(r.Header, g.device)
+	if authorized {
+		g.lease.shown.Store(true)
+	}
 	hidden := r.Method == http.MethodConnect && isHidden(r.URL.Host, g.device)
 	switch {
 	case authorized && hidden:

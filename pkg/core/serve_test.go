@@ -207,7 +207,11 @@ func TestRefusals(t *testing.T) {
 	w.know(t, full, spent, expired, fine)
 	s := w.session(t)
 	w.connect(t, s, full)
-	_ = w.connect(t, s, spent).Close()
+	last := w.connect(t, s, spent)
+	if _, err := last.Write(spent.vless(cmdUDP, at("127.0.0.1:9"))); err != nil {
+		t.Fatal(err)
+	}
+	_ = last.Close()
 	eventually(t, "the spent device's stream ends", func() bool { _, n := w.devices.count(); return n == 1 })
 	foreign := header(fine)
 	foreign.ServerName = full.name()

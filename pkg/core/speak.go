@@ -35,6 +35,7 @@ func (h *handler) speak(ctx context.Context, p mesh.Protocol, over mesh.Transpor
 
 // request does what a client of VLESS or Trojan asked for.
 func (h *handler) request(ctx context.Context, g guest, q clientproto.Request, c carrier, br *bufio.Reader, f framing) error {
+	g.lease.shown.Store(true)
 	if err := g.settle(); err != nil {
 		return err
 	}
@@ -77,6 +78,7 @@ func (h *handler) socks(ctx context.Context, g guest, c carrier, br *bufio.Reade
 	if err != nil || !ok {
 		return err
 	}
+	g.lease.shown.Store(true)
 	if err := g.settle(); err != nil {
 		return err
 	}
