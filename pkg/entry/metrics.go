@@ -1,9 +1,9 @@
 package entry
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/meshctl/meshctl/internal/collectors"
 )
 
 type metrics struct {
@@ -46,26 +46,6 @@ func (m *metrics) end(f *flow, reason Reason) {
 	m.bytes.WithLabelValues("down").Add(float64(f.down))
 }
 
-func (m *metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.ended, m.refusals, m.bytes, m.setup, m.acceptErrors, m.open, m.hellos}
-}
-
-func (m *metrics) register(r prometheus.Registerer) error {
-	if r == nil {
-		return nil
-	}
-	var errs []error
-	for _, c := range m.all() {
-		errs = append(errs, r.Register(c))
-	}
-	return errors.Join(errs...)
-}
-
-func (m *metrics) unregister(r prometheus.Registerer) {
-	if r == nil {
-		return
-	}
-	for _, c := range m.all() {
-		r.Unregister(c)
-	}
+func (m *metrics) all() collectors.Set {
+	return collectors.Set{m.ended, m.refusals, m.bytes, m.setup, m.acceptErrors, m.open, m.hellos}
 }

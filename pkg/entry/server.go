@@ -121,7 +121,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	if err := s.prepare(); err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	defer s.metrics.unregister(s.Metrics)
+	defer s.metrics.all().Unregister(s.Metrics)
 
 	// Connections and sessions outlive ctx until they are cut.
 	life, cut := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -225,7 +225,7 @@ func (s *Server) prepare() error {
 		Log:         s.Log,
 	})
 	s.metrics = newMetrics(s)
-	if err := s.metrics.register(s.Metrics); err != nil {
+	if err := s.metrics.all().Register(s.Metrics); err != nil {
 		return fmt.Errorf("entry: register metrics: %w", err)
 	}
 	return nil

@@ -1,9 +1,9 @@
 package subs
 
 import (
-	"errors"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/meshctl/meshctl/internal/collectors"
 )
 
 // metrics are what the service counts: never by device, member or secret.
@@ -36,26 +36,6 @@ func newMetrics(s *Service) *metrics {
 	}
 }
 
-func (m *metrics) all() []prometheus.Collector {
-	return append([]prometheus.Collector{m.answers, m.refused, m.took, m.panics}, m.gauges...)
-}
-
-func (m *metrics) register(r prometheus.Registerer) error {
-	if r == nil {
-		return nil
-	}
-	var errs []error
-	for _, c := range m.all() {
-		errs = append(errs, r.Register(c))
-	}
-	return errors.Join(errs...)
-}
-
-func (m *metrics) unregister(r prometheus.Registerer) {
-	if r == nil {
-		return
-	}
-	for _, c := range m.all() {
-		r.Unregister(c)
-	}
+func (m *metrics) all() collectors.Set {
+	return append(collectors.Set{m.answers, m.refused, m.took, m.panics}, m.gauges...)
 }

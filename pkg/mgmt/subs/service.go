@@ -87,7 +87,7 @@ func (s *Service) Run(ctx context.Context, ready func()) error {
 	if err := s.prepare(); err != nil {
 		return err
 	}
-	defer s.metrics.unregister(s.Registerer)
+	defer s.metrics.all().Unregister(s.Registerer)
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	srv := s.server()
@@ -141,7 +141,7 @@ func (s *Service) prepare() error {
 	s.index.rebuild()
 	s.door = newDoor(s)
 	s.metrics = newMetrics(s)
-	if err := s.metrics.register(s.Registerer); err != nil {
+	if err := s.metrics.all().Register(s.Registerer); err != nil {
 		return fmt.Errorf("subs: register metrics: %w", err)
 	}
 	return nil

@@ -85,7 +85,7 @@ func Dial(cfg Config) (*Client, error) {
 	expect := mesh.Identity{Mesh: cfg.Node.Identity().Mesh, Role: mesh.RoleMgmt}
 	c.servers.creds = newRevocable(cfg.Node.ClientTLS(expect, cfg.Revocations, identity.ProtoGRPC), cfg.Revocations)
 	c.metrics = newMetrics(&c.servers)
-	if err := c.metrics.register(cfg.Metrics); err != nil {
+	if err := c.metrics.all().Register(cfg.Metrics); err != nil {
 		return nil, fmt.Errorf("gateway: register metrics: %w", err)
 	}
 	if _, err := c.servers.update(cfg.Addresses()); err != nil {
@@ -96,7 +96,7 @@ func Dial(cfg Config) (*Client, error) {
 
 // Close ends the connections. Run has to have returned.
 func (c *Client) Close() error {
-	c.metrics.unregister(c.cfg.Metrics)
+	c.metrics.all().Unregister(c.cfg.Metrics)
 	_, err := c.servers.update(nil)
 	return err
 }

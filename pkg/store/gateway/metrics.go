@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/meshctl/meshctl/internal/collectors"
+
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
@@ -62,28 +64,8 @@ func newMetrics(s *servers) *metrics {
 	}
 }
 
-func (m *metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.lookups, m.took, m.noLeader, m.gone, m.answers, m.hedges, m.servers}
-}
-
-func (m *metrics) register(r prometheus.Registerer) error {
-	if r == nil {
-		return nil
-	}
-	var errs []error
-	for _, c := range m.all() {
-		errs = append(errs, r.Register(c))
-	}
-	return errors.Join(errs...)
-}
-
-func (m *metrics) unregister(r prometheus.Registerer) {
-	if r == nil {
-		return
-	}
-	for _, c := range m.all() {
-		r.Unregister(c)
-	}
+func (m *metrics) all() collectors.Set {
+	return collectors.Set{m.lookups, m.took, m.noLeader, m.gone, m.answers, m.hedges, m.servers}
 }
 
 // forget drops the series of a server that is no longer one.
