@@ -13,7 +13,7 @@ const DefaultLabelOverlap = 7 * 24 * time.Hour
 
 // maxOverlapping is how many labels or paths may be valid at once, so that
 // rotating over and over fills no table.
-const maxOverlapping = 4
+const maxOverlapping = 3
 
 // OverlapOrDefault is for how long a replaced label works.
 func (r LabelRotation) OverlapOrDefault() time.Duration {
