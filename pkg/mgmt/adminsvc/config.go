@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/meshctl/meshctl/pkg/admin"
@@ -193,6 +194,24 @@ func merge(target any, patch any) any {
 	return t
 }
 
+// canBeDialled says whether a is host:port that every client takes as it stands:
+// what goes into links and tokens is not read by Go alone.
+func canBeDialled(a string) bool {
+	host, port, err := net.SplitHostPort(a)
+	n, bad := strconv.ParseUint(port, 10, 16)
+	if err != nil || bad != nil || n == 0 {
+		return false
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Zone() == ""
+	}
+	if !strings.Contains(host, ".") {
+		host += ".local" // one label is enough for a name
+	}
+	_, err = mesh.ParseServerName(host)
+	return err == nil
+}
+
 // validate adds to the configuration's own rules that addresses can be dialled.
 func validate(c mesh.Config) error {
 	if err := c.Validate(); err != nil {
@@ -211,9 +230,8 @@ func validate(c mesh.Config) error {
 			return fmt.Errorf("admin: config: %s has %d addresses: want at most %d: %w", name, len(list), maxAddresses, mesh.ErrInvalid)
 		}
 		for _, a := range list {
-			host, port, err := net.SplitHostPort(a)
-			if _, bad := net.LookupPort("tcp", port); err != nil || bad != nil || host == "" {
-				return fmt.Errorf("admin: config: %s: %q: want host:port: %w", name, mesh.Quotable(a), mesh.ErrInvalid)
+			if !canBeDialled(a) {
+				return fmt.Errorf("admin: config: %s: %q: want host:port, an IPv6 address in brackets, other alphabets than a-z as xn--…: %w", name, mesh.Quotable(a), mesh.ErrInvalid)
 			}
 		}
 	}
