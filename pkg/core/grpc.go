@@ -13,6 +13,9 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
+// maxFirst bounds what is kept of a call until it is known who calls.
+const maxFirst = 16 << 10
+
 // call is a call of gRPC of which each message carries some bytes ("gun").
 type call struct {
 	*exchange
@@ -31,9 +34,10 @@ func isCall(r *http.Request, services map[string]bool) bool {
 // server's answer to the same request.
 func (h *handler) grpc(w http.ResponseWriter, r *http.Request, g guest) {
 	e := newExchange(w, r)
-	// What is read until it is known who calls goes to the web server else.
+	// What is read until it is known who calls goes to the web server else. It is
+	// not much of a client, and no more is kept of others: messages may be empty.
 	first := new(bytes.Buffer)
-	body := &switched{r: io.TeeReader(r.Body, first)}
+	body := &switched{r: io.TeeReader(io.LimitReader(r.Body, maxFirst), first)}
 	c := &call{exchange: e, messages: clientproto.NewHunkReader(body), writer: &clientproto.HunkWriter{W: e.out, Flush: e.flush}}
 	br := bufio.NewReaderSize(c, firstBytes)
 	rc := http.NewResponseController(w)

@@ -200,6 +200,32 @@ func TestPlainRequestsAreBounded(t *testing.T) {
 	eventually(t, "no connection is counted any more", func() bool { return w.egress.(*proxy).tunnels.count() == 0 })
 }
 
+// zeros is a body without end, all of whose messages are empty.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// What is kept of a call whose caller says nothing is bounded.
+func TestACallThatSaysNothingForeverIsAnswered(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Config.Limits.HeaderTime = 10 * patience })
+	c := newClient()
+	w.know(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+c.name()+"/"+grpcService+"/Tun", zeros{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/grpc")
+	res, err := w.h2(t, w.session(t), c).RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("status %d, %v", res.StatusCode, err)
+	}
+}
+
 // Many calls share one connection; what it carries for one device is bounded.
 func TestCallsShareAConnection(t *testing.T) {
 	const many = 50
