@@ -108,7 +108,8 @@ func newCellRotate(a *adminCLI, n noun[admin.CellView]) *cobra.Command {
 	c := &cobra.Command{
 		Use: "rotate-paths CELL", Short: "Give a cell's WebSocket and gRPC transports new paths", Args: takes("CELL"), ValidArgsFunction: completeArgs(a, n.refs),
 		Long: `Give a cell's WebSocket and gRPC transports new paths. Clients learn them at their
-next fetch; until the overlap ends the old paths work too.`,
+next fetch; until the overlap ends the old paths work too, but no more than two old
+ones: who rotates often ends the oldest early.`,
 		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
 			o, err := parseOverlap(s, overlap)
 			if err != nil {

@@ -16,7 +16,8 @@ func newDeviceRotate(a *adminCLI, n noun[admin.DeviceView]) *cobra.Command {
 		Use: "rotate DEVICE", Short: "Replace a device's name, or its secret", Args: takes("DEVICE"), ValidArgsFunction: completeArgs(a, n.refs),
 		Long: `Replace the random label of a device's server name, or its secret, or both. Clients
 learn the new ones at their next fetch. Until the overlap ends the old name works
-too; the old secret ends at once, so its client stops until it has fetched.
+too, but no more than two old ones: who rotates often ends the oldest early. The old
+secret ends at once, so its client stops until it has fetched.
 The link stays as it is: meshctl admin device link DEVICE --replace ends it.`,
 		Example: "  meshctl admin device rotate alice/phone --overlap 3d\n  meshctl admin device rotate alice/phone --label --secret --overlap none",
 		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
@@ -54,6 +55,11 @@ func rotated(s *adminSession, n noun[admin.DeviceView], v admin.DeviceView, labe
 	if label && !v.Replaced.IsZero() {
 		if err := s.say("old names work until %s", at(v.Replaced, s.now)); err != nil {
 			return err
+		}
+		if len(v.ServerNames) > 2 {
+			if err := s.say("these are two, the most there can be: any before them have ended"); err != nil {
+				return err
+			}
 		}
 	}
 	if v.Linked.IsZero() {
