@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -73,7 +74,7 @@ func TestKilledAnywhere(t *testing.T) {
 			second(t, remote, func(r *Repo) { state(t, r, "a", "1") })
 			killed(t, at.point, at.nth, dir, remote)
 
-			git(t, remote, "fsck", "--strict")
+			soundAtLast(t, remote)
 			r := openAt(t, dir, small)
 			if r.SetAside() != "" {
 				t.Error("the clone was given up")
@@ -110,6 +111,24 @@ func TestKilledAnywhere(t *testing.T) {
 				t.Errorf("%s merges in a history of one writer", n)
 			}
 		})
+	}
+}
+
+// soundAtLast waits until a repository has no fault: the remote's own git may still
+// be taking in what was sent, and whoever looks meanwhile sees half of it.
+func soundAtLast(t *testing.T, remote string) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); ; {
+		cmd := exec.CommandContext(t.Context(), need(t, "git", "git"), "fsck", "--strict")
+		cmd.Dir, cmd.Env = remote, append(safeEnv(), "HOME="+t.TempDir())
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the remote is damaged: %v\n%s", err, out)
+		}
+		<-time.After(50 * time.Millisecond)
 	}
 }
 
