@@ -141,7 +141,8 @@ func (s *Service) setACME(tx *store.Tx, a *mesh.ACMESettings, req admin.ACMESetR
 		}
 	}
 	if a.DNS.Credential == "" {
-		return mesh.WithHint(fmt.Errorf("admin: ACME: nothing that may write DNS records is known: %w", mesh.ErrInvalid), "give --dns-secret-file")
+		return mesh.WithHint(fmt.Errorf("admin: ACME: nothing that may write DNS records is known: %w", mesh.ErrInvalid),
+			"give --dns rfc2136, --dns-server, --dns-key and --dns-secret-file; or --dns cloudflare and --dns-secret-file")
 	}
 	return a.Validate()
 }

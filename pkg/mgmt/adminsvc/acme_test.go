@@ -188,3 +188,31 @@ func TestWhatFailedIsTriedAgainWhenAskedTo(t *testing.T) {
 	_, err := r.acmeOrder(r.ctx(), admin.ACMEOrderRequest{Ref: "nowhere"})
 	refused(t, err, mesh.ErrNotFound, "")
 }
+
+func TestStatusSaysWhyCoresHaveNoCertificate(t *testing.T) {
+	r := newRig(t)
+	m := r.member("alice")
+	warned := func() string { return strings.Join(must(r.statusGet(r.ctx(), admin.None{}))(t).Warnings, "\n") }
+	cell := must(r.cellAdd(r.ctx(), admin.CellAddRequest{Name: "north", Suffix: "a.example.net", Certificate: mesh.CertificatePublic}))(t)
+	chain := r.request(r.core("one", m.ID, cell.ID), "a.example.net")
+	r.core("two", m.ID, r.cell("south", "b.example.net").ID)
+	if w := warned(); !strings.Contains(w, "core one has no certificate yet") || !strings.Contains(w, "cell request "+string(cell.ID)) || strings.Contains(w, "core two has") {
+		t.Errorf("with a request that nobody took: %s", w)
+	}
+	must(r.cellSet(r.ctx(), admin.CellSetRequest{Ref: "north", CellOptions: admin.CellOptions{Order: new(mesh.OrderACME)}}))(t)
+	if w := warned(); !strings.Contains(w, "acme set") {
+		t.Errorf("with nothing that says how to order: %s", w)
+	}
+	must(r.acmeSet(r.ctx(), acmeRequest()))(t)
+	r.write("failed", func(tx *store.Tx) error {
+		return store.Create(tx, r.Store.ACMEState, store.ACMEStateKey, mesh.ACMEState{Directory: "https://ca.example/dir", Failures: 2, Reason: "nobody answers"})
+	})
+	if w := warned(); !strings.Contains(w, "after 2 attempts: nobody answers") || strings.Contains(w, "core one has") {
+		t.Errorf("with an account that is not made: %s", w)
+	}
+	must(r.cellSet(r.ctx(), admin.CellSetRequest{Ref: "north", CellOptions: admin.CellOptions{Order: new(mesh.OrderUpload)}}))(t)
+	must(r.cellCertify(r.ctx(), admin.CellCertifyRequest{Ref: "north", Chains: []string{chain}}))(t)
+	if w := warned(); strings.Contains(w, "core one has") {
+		t.Errorf("with its certificate: %s", w)
+	}
+}

@@ -171,7 +171,7 @@ func (s *Service) setCellState(c *mesh.Cell, to *mesh.CellState) error {
 		return err
 	}
 	if c.State == mesh.CellRetired {
-		return fmt.Errorf("admin: cell %s is retired, which is final: %w", c.Name, mesh.ErrConflict)
+		return mesh.WithHint(fmt.Errorf("admin: cell %s is retired, which is final: %w", c.Name, mesh.ErrConflict), "add another cell, with another suffix")
 	}
 	if *to == mesh.CellCompromised {
 		c.Compromised = s.now()
@@ -200,9 +200,13 @@ func (s *Service) cellRemove(ctx context.Context, req admin.Ref) (admin.None, er
 		}
 		v := u.cell(c)
 		if v.Cores > 0 || v.Devices > 0 {
+			orRetire := "; or retire it"
+			if c.State == mesh.CellRetired {
+				orRetire = ""
+			}
 			return mesh.WithHint(
 				fmt.Errorf("admin: cell %s has %s and %s: %w", c.Name, some(v.Cores, "core"), some(v.Devices, "device"), mesh.ErrConflict),
-				"remove its cores and move its devices first (meshctl admin device set DEVICE --cell OTHER), or retire the cell")
+				"first revoke and remove its cores (meshctl admin core revoke, core remove) and move its devices (meshctl admin cell move "+string(c.ID)+" OTHER)"+orRetire)
 		}
 		for _, other := range u.cells {
 			if slices.Contains(other.Fallback, c.ID) {

@@ -61,10 +61,14 @@ func certLine(o mesh.CertOrder) admin.CertLine {
 	return admin.CertLine{By: o.By, Issued: o.Issued, NotAfter: o.NotAfter, Failures: o.Failures, Reason: o.Reason, Next: o.Next}
 }
 
+// hintPublic says how devices get a cell whose certificates anybody trusts: what
+// a cell shows to clients is decided once.
+const hintPublic = "a cell keeps its kind of certificate: add another with --certificate public, and have devices moved there (meshctl admin cell move)"
+
 func (s *Service) publicCell(tx *store.Tx, ref string) (mesh.Cell, error) {
 	c, err := store.Lookup(tx, s.Store.Cells, ref)
 	if err == nil && c.Certificate != mesh.CertificatePublic {
-		err = fmt.Errorf("admin: cell %s makes its certificates itself, with its own authority: %w", c.Name, mesh.ErrConflict)
+		err = mesh.WithHint(fmt.Errorf("admin: cell %s makes its certificates itself, with its own authority: %w", c.Name, mesh.ErrConflict), hintPublic)
 	}
 	return c, err
 }

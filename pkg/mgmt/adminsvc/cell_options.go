@@ -44,7 +44,7 @@ func checkOrder(c mesh.Cell, order mesh.CertificateOrder) error {
 	case order != mesh.OrderUpload && order != mesh.OrderACME:
 		return fmt.Errorf("admin: order %q: want upload or acme: %w", mesh.Quotable(string(order)), mesh.ErrInvalid)
 	case c.Certificate != mesh.CertificatePublic:
-		return fmt.Errorf("admin: cell %s has an authority of its own, so no certificate is ordered for it: %w", c.Name, mesh.ErrConflict)
+		return mesh.WithHint(fmt.Errorf("admin: cell %s has an authority of its own, so no certificate is ordered for it: %w", c.Name, mesh.ErrConflict), hintPublic)
 	}
 	return nil
 }

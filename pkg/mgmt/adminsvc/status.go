@@ -72,12 +72,17 @@ func (s *Service) statusGet(ctx context.Context, _ admin.None) (admin.Status, er
 	if err != nil {
 		return st, err
 	}
+	ordering, err := s.orderWarnings(ctx, u)
+	if err != nil {
+		return st, err
+	}
 	st.Warnings = slices.Concat(
 		s.serverWarnings(st, cfg),
 		s.coreWarnings(u, known, cfg),
 		s.entryWarnings(st, entries, known, cfg),
 		rolloutWarnings(st.Rollouts),
-		statusWarnings(sub),
+		s.statusWarnings(cfg, sub),
+		ordering,
 	)
 	return st, nil
 }

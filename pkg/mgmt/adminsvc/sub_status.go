@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/admin"
@@ -47,7 +48,7 @@ func (s *Service) subStatusGet(ctx context.Context, _ admin.None) (admin.SubStat
 	if leaf != nil && out.Name != "" {
 		out.CertEnds = leaf.NotAfter
 	}
-	out.Warnings = s.subWarnings(cfg, out, leaf)
+	out.Warnings = slices.Concat(s.subWarnings(cfg, out), s.leafWarnings(out, leaf))
 	return out, err
 }
 
@@ -85,7 +86,7 @@ func (s *Service) subLeaf() *x509.Certificate {
 }
 
 // subWarnings say why clients do not get an answer, or soon will not.
-func (s *Service) subWarnings(cfg mesh.Config, st admin.SubStatus, leaf *x509.Certificate) []string {
+func (s *Service) subWarnings(cfg mesh.Config, st admin.SubStatus) []string {
 	var out []string
 	if cfg.Subscription.Name == "" {
 		return []string{"the service is off: meshctl admin config set subscription.name=sub.example.net"}
@@ -96,7 +97,14 @@ func (s *Service) subWarnings(cfg mesh.Config, st admin.SubStatus, leaf *x509.Ce
 	if len(st.Servers) == 0 {
 		out = append(out, "entries know no way to it yet; that takes some seconds after the name was set")
 	}
+	return out
+}
+
+// leafWarnings say what is wrong with what clients of this server see.
+func (s *Service) leafWarnings(st admin.SubStatus, leaf *x509.Certificate) []string {
+	var out []string
 	switch {
+	case st.Name == "":
 	case leaf == nil && st.Certificate == mesh.SubscriptionACME:
 		out = append(out, "this server has no certificate for it yet: it is being ordered (meshctl admin events), or ordering is not set up (meshctl admin acme status)")
 	case leaf == nil:
@@ -112,13 +120,17 @@ func (s *Service) subWarnings(cfg mesh.Config, st admin.SubStatus, leaf *x509.Ce
 }
 
 // statusWarnings are those that concern the whole mesh: a service that is off
-// is none.
-func statusWarnings(st admin.SubStatus) []string {
+// is none, and of files that do not do the server says so itself.
+func (s *Service) statusWarnings(cfg mesh.Config, st admin.SubStatus) []string {
 	if st.Name == "" {
 		return nil
 	}
+	warnings := s.subWarnings(cfg, st)
+	if st.Certificate == mesh.SubscriptionACME {
+		warnings = append(warnings, s.leafWarnings(st, s.subLeaf())...)
+	}
 	var out []string
-	for _, w := range st.Warnings {
+	for _, w := range warnings {
 		out = append(out, "subscription: "+w)
 	}
 	return out

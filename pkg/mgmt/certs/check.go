@@ -75,7 +75,7 @@ func checkChain(chain [][]byte, name string, now time.Time) (*x509.Certificate, 
 	leaf := certs[0]
 	for i, c := range certs[1:] {
 		if err := certs[i].CheckSignatureFrom(c); err != nil {
-			return bad("certificate %d (%s) is not signed by the next (%s)", i+1, mesh.Quotable(certs[i].Subject.String()), mesh.Quotable(c.Subject.String()))
+			return bad("certificate %d (%s) is not signed by the next (%s): the leaf comes first, then what signed it", i+1, mesh.Quotable(certs[i].Subject.String()), mesh.Quotable(c.Subject.String()))
 		}
 	}
 	roots := x509.NewCertPool()

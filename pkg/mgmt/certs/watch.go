@@ -125,7 +125,7 @@ func (s *Service) Problems() []string {
 		c, _ := s.sub.Get(store.SubCertKey)
 		say("certificate of the subscription service", c.Order)
 	case h == nil:
-		out = append(out, "subscription service: this server has no certificate for "+string(set.Name)+": set subscription.cert-file and subscription.key-file")
+		out = append(out, "subscription service: this server has no certificate for "+string(set.Name)+": set subscription.cert-file and subscription.key-file, or order one (subscription.certificate=acme)")
 	case h.problem != "":
 		out = append(out, "certificate of the subscription service: "+h.problem)
 	case h.cert.Leaf.VerifyHostname(string(set.Name)) != nil:
