@@ -98,13 +98,17 @@ func printSurvey(w io.Writer, answers []acme.Answer) error {
 // wrongNames is an error when something is wrong.
 func wrongNames(answers []acme.Answer) error {
 	var bad []string
+	hint := "mend what is named above; when a server did not answer, ask another one with --resolver"
 	for _, a := range answers {
 		if len(a.Problems) > 0 {
 			bad = append(bad, a.Name)
+		}
+		if len(a.Make) > 0 {
+			hint = "make the records that are printed above"
 		}
 	}
 	if len(bad) == 0 {
 		return nil
 	}
-	return mesh.WithHint(fmt.Errorf("name servers do not say what they should about %s", strings.Join(bad, ", ")), "make the records that are printed above")
+	return mesh.WithHint(fmt.Errorf("name servers do not say what they should about %s", strings.Join(bad, ", ")), hint)
 }

@@ -58,16 +58,20 @@ func (r *Resolver) surveyAddresses(ctx context.Context, q Question, a *Answer) {
 		return
 	}
 	a.Addresses = append(a.Addresses, have...)
-	entries, err := r.entries(ctx, q.Entries)
-	switch {
-	case err != nil:
+	if len(q.Entries) == 0 {
+		a.Advice = append(a.Advice, "no addresses of entries are set, so nothing says where the name should lead: meshctl admin config set entryAddresses=HOST:PORT")
+		return
+	}
+	if len(have) == 0 {
+		a.problem("it leads nowhere")
+	}
+	entries, lost, err := r.entries(ctx, q.Entries)
+	if err != nil {
 		a.problem("entries: %s", mesh.Plain(err))
 		return
-	case len(entries) == 0:
-		a.Advice = append(a.Advice, "no addresses of entries are set, so nothing says where the name should lead")
-		return
-	case len(have) == 0:
-		a.problem("it leads nowhere")
+	}
+	for _, host := range lost {
+		a.problem("the address of an entry, %s, leads nowhere either", host)
 	}
 	for _, e := range entries {
 		if slices.Contains(have, e) {
@@ -86,9 +90,8 @@ func (r *Resolver) surveyAddresses(ctx context.Context, q Question, a *Answer) {
 	}
 }
 
-// entries are the addresses of the entries.
-func (r *Resolver) entries(ctx context.Context, hosts []string) ([]netip.Addr, error) {
-	var out []netip.Addr
+// entries are the addresses of the entries, and those of their names that have none.
+func (r *Resolver) entries(ctx context.Context, hosts []string) (out []netip.Addr, lost []string, err error) {
 	for _, e := range hosts {
 		host, _, err := net.SplitHostPort(e)
 		if err != nil {
@@ -100,12 +103,15 @@ func (r *Resolver) entries(ctx context.Context, hosts []string) ([]netip.Addr, e
 		}
 		addrs, err := r.Addresses(ctx, host)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		if len(addrs) == 0 {
+			lost = append(lost, host)
 		}
 		out = append(out, addrs...)
 	}
 	slices.SortFunc(out, netip.Addr.Compare)
-	return slices.Compact(out), nil
+	return slices.Compact(out), lost, nil
 }
 
 func (r *Resolver) surveyCAA(ctx context.Context, q Question, a *Answer) {

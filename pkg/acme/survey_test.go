@@ -18,13 +18,14 @@ func TestWhatNameServersShouldSay(t *testing.T) {
 		problems string // "": none
 		makes    string
 	}{
-		"as it should be":  {Question{Name: "*.a.example.net", Public: true, Ordered: true}, "", ""},
-		"another address":  {Question{Name: "*.b.example.net"}, "203.0.113.9, which is no entry", "*.b.example.net. A 192.0.2.1"},
-		"no address":       {Question{Name: "*.c.example.net"}, "leads nowhere", "*.c.example.net. A 192.0.2.1"},
-		"no CAA record":    {Question{Name: "sub.example.net", Public: true, Ordered: true}, "any authority", `sub.example.net. CAA 0 issue "ca.example; accounturi=` + account},
-		"names of entries": {Question{Name: "sub.example.net", Entries: []string{"entry.example.net:443"}}, "", ""},
-		"one of two":       {Question{Name: "*.a.example.net", Entries: []string{"entry.example.net:443"}}, "", "*.a.example.net. AAAA 2001:db8::1"},
-		"no entries":       {Question{Name: "*.a.example.net", Entries: []string{}}, "", ""},
+		"as it should be":                    {Question{Name: "*.a.example.net", Public: true, Ordered: true}, "", ""},
+		"another address":                    {Question{Name: "*.b.example.net"}, "203.0.113.9, which is no entry", "*.b.example.net. A 192.0.2.1"},
+		"no address":                         {Question{Name: "*.c.example.net"}, "leads nowhere", "*.c.example.net. A 192.0.2.1"},
+		"no CAA record":                      {Question{Name: "sub.example.net", Public: true, Ordered: true}, "any authority", `sub.example.net. CAA 0 issue "ca.example; accounturi=` + account},
+		"names of entries":                   {Question{Name: "sub.example.net", Entries: []string{"entry.example.net:443"}}, "", ""},
+		"one of two":                         {Question{Name: "*.a.example.net", Entries: []string{"entry.example.net:443"}}, "", "*.a.example.net. AAAA 2001:db8::1"},
+		"an entry's name that leads nowhere": {Question{Name: "*.c.example.net", Entries: []string{"gone.example.net:443"}}, "it leads nowhere; the address of an entry, gone.example.net", ""},
+		"no entries":                         {Question{Name: "*.a.example.net", Entries: []string{}}, "", ""},
 	} {
 		q := tt.question
 		q.Account, q.Identities = account, []string{"ca.example"}
