@@ -177,6 +177,9 @@ func (tx *Tx) unknown(k kind, ref string) error {
 	for _, h := range all {
 		names = append(names, h.Name)
 	}
+	if k.folder == folderDevices { // the member may be what is misspelt
+		ref = ref[strings.LastIndexByte(ref, '/')+1:]
+	}
 	if like := mesh.Nearest(ref, names); len(like) > 0 {
 		for i, n := range like {
 			like[i] = strconv.Quote(n)

@@ -149,6 +149,7 @@ func TestSuffixesOfCellsDoNotOverlap(t *testing.T) {
 
 func TestALookupOfNothingNamesWhatIsLikeIt(t *testing.T) {
 	s := storetest.New(t)
+	carol := addMember(t, s, "Carol")
 	for _, n := range []string{"Alice", "alina", "Bob"} {
 		addMember(t, s, n)
 	}
@@ -157,6 +158,13 @@ func TestALookupOfNothingNamesWhatIsLikeIt(t *testing.T) {
 		if !errors.Is(err, mesh.ErrNotFound) || (hint == "") != (mesh.Hint(err) == "") || !strings.Contains(mesh.Hint(err), hint) || len(err.Error()) > 300 {
 			t.Errorf("%.20s: got %v, hint %q; want %q", ref, err, mesh.Hint(err), hint)
 		}
+	}
+	phone := mesh.Device{ID: mesh.NewDeviceID(), Member: carol.ID, Name: "phone", State: mesh.DeviceActive}
+	if err := create(t, s, s.Devices, phone.ID, phone); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Devices.Lookup(t.Context(), "carol/phone"); !errors.Is(err, mesh.ErrNotFound) || !strings.Contains(mesh.Hint(err), `"phone"`) {
+		t.Errorf("got %v, hint %q for a device whose member is written otherwise", err, mesh.Hint(err))
 	}
 	if _, err := s.Members.Lookup(t.Context(), string(mesh.NewMemberID())); !errors.Is(err, mesh.ErrNotFound) {
 		t.Errorf("got %v, want not found", err)

@@ -117,7 +117,8 @@ func checkConfig(tx *Tx, before *mesh.Config, after mesh.Config) error {
 // device or of a zone that holds one.
 func apart(service, suffix mesh.ServerName) error {
 	if service != "" && overlap(service, suffix) {
-		return fmt.Errorf("%s is the subscription service, and overlaps %s, the suffix of a cell: %w", service, suffix, mesh.ErrExists)
+		return mesh.WithHint(fmt.Errorf("%s is the subscription service, and overlaps %s, the suffix of a cell: %w", service, suffix, mesh.ErrExists),
+			"take a name that is neither below the suffix of a cell nor above one")
 	}
 	return nil
 }
