@@ -94,7 +94,7 @@ func newCellAdd(a *adminCLI, n noun[admin.CellView]) *cobra.Command {
 			return s.say("bring a core into it with: meshctl admin token create --role core --member MEMBER --cell %s", v.ID)
 		}),
 	}
-	c.Flags().StringVar(&certificate, "certificate", string(mesh.CertificatePrivate), "what clients see: private (an authority of the cell's own) or public")
+	c.Flags().StringVar(&certificate, "certificate", string(mesh.CertificatePrivate), "what clients see, decided once: private (an authority of the cell's own) or public")
 	complete(c, "certificate", string(mesh.CertificatePrivate), string(mesh.CertificatePublic))
 	c.Flags().StringSliceVar(&req.Fallback, "fallback", nil, "cells that take its devices in when it is compromised, best first")
 	c.Flags().BoolVar(&req.ForwardClientAddress, "forward-client-address", false, "tell the cell's cores where clients come from")
