@@ -67,12 +67,14 @@ func setupError(err error) error {
 	return err
 }
 
+// minPassphrase is the least length of the root passphrase, in characters.
+const minPassphrase = 12
+
 // checkPassphrase refuses what is too easy to guess for the one key that all
 // trust hangs on.
 func checkPassphrase(p mesh.Secret) error {
-	const least = 12
-	if n := len([]rune(p.Reveal())); n < least {
-		return fmt.Errorf("%d characters: want at least %d: %w", n, least, mesh.ErrInvalid)
+	if n := len([]rune(p.Reveal())); n < minPassphrase {
+		return fmt.Errorf("%d characters: want at least %d: %w", n, minPassphrase, mesh.ErrInvalid)
 	}
 	return nil
 }

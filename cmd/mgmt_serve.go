@@ -100,7 +100,7 @@ func (c *mgmtConfig) passphrase(ctx context.Context) (mesh.Secret, error) {
 
 func askPassphrase(ctx context.Context) (mesh.Secret, error) {
 	fmt.Fprintln(os.Stderr, "Founding a new mesh. The root passphrase opens the key that all trust hangs on.\nIt is stored nowhere: keep it safe and off this server.")
-	first, err := askSecret(ctx, os.Stdin, os.Stderr, "Root passphrase: ")
+	first, err := askSecret(ctx, os.Stdin, os.Stderr, fmt.Sprintf("Root passphrase, at least %d characters: ", minPassphrase))
 	if err != nil {
 		return "", err
 	}
