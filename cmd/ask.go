@@ -38,12 +38,13 @@ func patient[T any](ctx context.Context, read func() (T, error)) (T, error) {
 }
 
 // confirm asks a person before what cannot be undone. Without a terminal it
-// refuses, since nobody could answer.
+// says what it would have asked and refuses, since nobody could answer.
 func confirm(c *cobra.Command, yes bool, question string) error {
 	if yes {
 		return nil
 	}
 	if !isTerminal(c.InOrStdin()) {
+		fmt.Fprintln(c.ErrOrStderr(), question)
 		return usagef("%s: not done without a confirmation", c.CommandPath()).hint("add --yes when nobody can answer")
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)
