@@ -48,9 +48,8 @@ func confirm(c *cobra.Command, yes bool, question string) error {
 		return usagef("%s: not done without a confirmation", c.CommandPath()).hint("add --yes when nobody can answer")
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)
-	line, err := patient(c.Context(), func() (string, error) {
-		return bufio.NewReader(io.LimitReader(c.InOrStdin(), 64)).ReadString('\n')
-	})
+	in := bufio.NewReader(io.LimitReader(c.InOrStdin(), 64))
+	line, err := patient(c.Context(), func() (string, error) { return in.ReadString('\n') })
 	if err != nil { // no line, so none that a terminal would have ended
 		fmt.Fprintln(c.ErrOrStderr())
 	}
