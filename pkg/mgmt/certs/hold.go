@@ -24,8 +24,8 @@ func (s *Service) readFiles() {
 	if s.Files == (Files{}) {
 		return
 	}
-	chain, err := readSmall(s.Files.Cert)
-	key, err2 := readSmall(s.Files.Key)
+	chain, err := readSmall(s.Files.Cert, 0)
+	key, err2 := readSmall(s.Files.Key, 0o007) // a group of those who may is usual
 	if err = errors.Join(err, err2); err != nil {
 		s.hold(&s.files, "", nil, err)
 		return
@@ -89,12 +89,20 @@ func (s *Service) hold(at interface {
 	at.Store(&held{cert: cert, of: of})
 }
 
-func readSmall(path string) ([]byte, error) {
+// readSmall reads a file that has none of the permissions in deny.
+func readSmall(path string, deny os.FileMode) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("certs: %w", err)
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("certs: %w", err)
+	}
+	if info.Mode().Perm()&deny != 0 {
+		return nil, fmt.Errorf("certs: %s may be read by everybody (mode %04o; chmod 600, or 640): %w", path, info.Mode().Perm(), mesh.ErrDenied)
+	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(b) > maxFile {
 		err = fmt.Errorf("%s: more than %d bytes: %w", path, maxFile, mesh.ErrInvalid)

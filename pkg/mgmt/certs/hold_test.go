@@ -3,6 +3,7 @@ package certs
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,13 @@ func TestFilesOfTheSubscriptionServiceAreReadAgain(t *testing.T) {
 	write(t, f.Key, nextKey)
 	write(t, f.Cert, toPEM(next...))
 	eventually(t, "the next is shown", shows(next))
+	if err := os.Chmod(f.Key, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the open key is noticed", func() bool { return strings.Contains(w.files.Load().problem, "read by everybody") })
+	if !shows(next)() {
+		t.Error("the certificate went with its permissions")
+	}
 }
 
 // What one server has ordered all show; its key is sealed in the store.
