@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -102,11 +104,19 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalText prints the form that UnmarshalText reads.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads "90s", "2160h" and the like. It returns ErrInvalid.
+// UnmarshalText reads "90s", "2160h" and the like, and whole days, which Go has
+// no unit for: "7d". It returns ErrInvalid.
 func (d *Duration) UnmarshalText(b []byte) error {
+	const day, most = 24 * time.Hour, 36500
+	if days, ok := strings.CutSuffix(string(b), "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 32); err == nil && n <= most {
+			*d = Duration(time.Duration(n) * day)
+			return nil
+		}
+	}
 	v, err := time.ParseDuration(string(b))
 	if err != nil {
-		return fmt.Errorf("mesh: duration %q: want a number with a unit, such as 90s or 24h: %w", Quotable(string(b)), ErrInvalid)
+		return fmt.Errorf("mesh: duration %q: want a number with a unit, such as 90s, 24h or 7d: %w", Quotable(string(b)), ErrInvalid)
 	}
 	*d = Duration(v)
 	return nil
