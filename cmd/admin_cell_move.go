@@ -17,7 +17,8 @@ func newCellMove(a *adminCLI, n noun[admin.CellView]) *cobra.Command {
 		Use: "move CELL OTHER", Short: "Move all devices of a cell into another", Args: takes("CELL", "OTHER"), ValidArgsFunction: completeArgs(a, n.refs, n.refs),
 		Long: `Move all devices of a cell into another, such as the one that takes the place of a
 cell that was compromised. Devices keep their limits, secrets and links; clients learn
-the new names at their next fetch, and those of the old cell stop at once.
+the new names at their next fetch; those of the old cell work until the overlap of
+labels ends (labels.overlap) or it is retired.
 What was broken off goes on where it was when the command is called again.`,
 		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
 			from, err := ask(ctx, s, admin.CellGet, admin.Ref{Ref: args[0]})
@@ -59,7 +60,7 @@ func movable(ctx context.Context, s *adminSession, cell mesh.CellID) ([]admin.De
 
 func moveQuestion(from, to admin.CellView, devices int) string {
 	q := fmt.Sprintf("Move %s from cell %s to cell %s, which has %s ready?", someOf(devices, "device"), clean(from.Name), clean(to.Name), someOf(to.CoresReady, "core"))
-	return q + " Their old names stop at once; clients learn the new ones at their next fetch."
+	return q + " Clients learn the new names at their next fetch; the old ones work until the overlap ends or the cell is retired."
 }
 
 func moveAll(ctx context.Context, s *adminSession, devices []admin.DeviceView, to admin.CellView) error {

@@ -62,7 +62,7 @@ func forecastText(f admin.CellForecast, to mesh.CellState) string {
 		say("No fallback takes in %d: their clients get a notice instead of a way in.", f.Stranded)
 	}
 	if f.Returning > 0 {
-		say("%d of them come back from a fallback.", f.Returning)
+		say("%d of them come back from a fallback, which serves them on until the overlap ends.", f.Returning)
 	}
 	if f.Dismissed > 0 {
 		say("%s of other cells lose it as their fallback.", someOf(f.Dismissed, "guest"))

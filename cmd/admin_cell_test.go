@@ -21,7 +21,7 @@ func TestForecastInWords(t *testing.T) {
 			"It serves 3 devices of 2 members. Cell sou\ufffdth takes in 2, with 1 core ready. No fallback takes in 1: their clients get a notice instead of a way in. " +
 				"Its own names go on working for clients that have them, but are given to nobody."},
 		{"guests come home", admin.CellForecast{State: mesh.CellCompromised, Devices: 1, Members: 1, Returning: 1}, mesh.CellActive,
-			"It serves 1 device of 1 member. 1 of them come back from a fallback. Its names are given to clients again."},
+			"It serves 1 device of 1 member. 1 of them come back from a fallback, which serves them on until the overlap ends. Its names are given to clients again."},
 		{"a host goes", admin.CellForecast{State: mesh.CellActive, Dismissed: 2}, mesh.CellRetired,
 			"No device is served there. 2 guests of other cells lose it as their fallback. Its own names stop at once; this cannot be undone."},
 		{"it is so", admin.CellForecast{State: mesh.CellRetired}, mesh.CellRetired, "It is so already."},

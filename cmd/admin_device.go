@@ -2,6 +2,8 @@ package cmd
 
 import (
 	"cmp"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -47,6 +49,7 @@ func deviceFields(d admin.DeviceView, now time.Time) []field {
 		{"Core", named(d.CoreName, string(d.Core))},
 		{"Server names", listOf(d.ServerNames)},
 		{"Replaced names end", at(d.Replaced, now)},
+		{"Served on in", earlierPlaces(d, now)},
 		{"Via", cmp.Or(listOf(d.Via), "none")},
 		{"Waiting", d.Waiting},
 		{"Connections", limitOf(int64(d.Limits.Connections), count(d.Limits.Connections))},
@@ -57,6 +60,16 @@ func deviceFields(d admin.DeviceView, now time.Time) []field {
 		{"Link", cmp.Or(at(d.Linked, now), "none")},
 		{"Created", at(d.Created, now)},
 	}
+}
+
+// earlierPlaces are the cells that a device was moved from, and for how long they
+// still serve it.
+func earlierPlaces(d admin.DeviceView, now time.Time) string {
+	var out []string
+	for _, e := range d.Earlier {
+		out = append(out, fmt.Sprintf("%s until %s, not given to clients", named(e.CellName, string(e.Cell)), at(e.Until, now)))
+	}
+	return strings.Join(out, "; ")
 }
 
 // deviceState is how a device stands, where that is worse than its state.

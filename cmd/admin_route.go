@@ -29,11 +29,19 @@ func routeNoun() noun[admin.RouteView] {
 				{"Connections", limitOf(int64(r.Limits.Connections), count(r.Limits.Connections))},
 				{"Traffic", limitOf(r.Limits.Traffic, size(r.Limits.Traffic))},
 				{"Expires", at(r.Limits.Expires, now)},
-				{"Ends", at(r.Until, now)},
+				{"Ends", ends(r, now)},
 			}...)
 			return append(out, hops(r)...)
 		},
 	}
+}
+
+// ends is when a route does, and whether clients are still given its name.
+func ends(r admin.RouteView, now time.Time) string {
+	if r.Earlier {
+		return at(r.Until, now) + "; the device was served there earlier, and clients are not given the name"
+	}
+	return at(r.Until, now)
 }
 
 func hops(r admin.RouteView) []field {

@@ -111,10 +111,20 @@ type DeviceView struct {
 	Linked time.Time `json:"linked,omitzero"`
 	// Replaced is when the last of the names that were replaced ends.
 	Replaced time.Time `json:"replacedNamesEnd,omitzero"`
+	// Earlier are the cells in which it was served until it was moved, or until its
+	// own was restored. They go on serving it, but clients are not given their names.
+	Earlier []EarlierPlace `json:"earlierPlaces,omitzero"`
 	// Via are the cores its routes name now, in order; empty says why in Waiting.
 	Via     []string  `json:"via"`
 	Waiting string    `json:"waiting,omitzero"`
 	Created time.Time `json:"created"`
+}
+
+// EarlierPlace is a cell that goes on serving a device until then.
+type EarlierPlace struct {
+	Cell     mesh.CellID `json:"cell"`
+	CellName string      `json:"cellName"`
+	Until    time.Time   `json:"until"`
 }
 
 // DeviceLink is everything one client needs. It contains the device's secret.
@@ -250,6 +260,9 @@ type TokenCreated struct {
 // RouteView is a route with its targets.
 type RouteView struct {
 	mesh.Route
+	// Earlier: it is of where the device was served earlier, and clients are not given
+	// its name.
+	Earlier bool          `json:"earlier,omitzero"`
 	Targets []mesh.Target `json:"targets"`
 }
 

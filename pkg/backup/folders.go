@@ -45,7 +45,7 @@ var folders = map[string]members{
 	},
 	"cells": {
 		kind:     "cell",
-		public:   "id state fallback certificate order offers guests.devices guests.connections guests.traffic forwardClientAddress compromised created",
+		public:   "id state fallback certificate order offers guests.devices guests.connections guests.traffic forwardClientAddress compromised earlier created",
 		personal: "name suffix caCert",
 	},
 	"certs": {
@@ -67,7 +67,7 @@ var folders = map[string]members{
 	},
 	"devices": {
 		kind: "device",
-		public: "id member state created assigned.cell assigned.core " +
+		public: "id member state created assigned.cell assigned.core earlier " +
 			"limits.connections limits.traffic limits.expires subscription.created trafficReset.at",
 		personal: "name labels hiddenLabel trafficReset.used",
 	},

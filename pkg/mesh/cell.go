@@ -69,5 +69,7 @@ type Cell struct {
 	ForwardClientAddress bool `json:"forwardClientAddress,omitzero"`
 	// Compromised is when it was last declared so.
 	Compromised time.Time `json:"compromised,omitzero"`
-	Created     time.Time `json:"created"`
+	// Earlier is where its devices were guests until it was restored.
+	Earlier []EarlierPlace `json:"earlier,omitzero"`
+	Created time.Time      `json:"created"`
 }

@@ -62,7 +62,9 @@ type Device struct {
 	// Reset is when its traffic was last counted anew; zero: never.
 	Reset    TrafficReset `json:"trafficReset,omitzero"`
 	Assigned Assignment   `json:"assigned"`
-	Created  time.Time    `json:"created"`
+	// Earlier is where it was served until it was moved.
+	Earlier []EarlierPlace `json:"earlier,omitzero"`
+	Created time.Time      `json:"created"`
 }
 
 // DeviceSubscription is what is kept of a subscription link: enough to know its

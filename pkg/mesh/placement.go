@@ -3,18 +3,29 @@ package mesh
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // Placement is a cell in which a device is served, and how.
 type Placement struct {
 	Cell Cell
 	// Guest: the device is of another cell, whose fallback this one is.
-	Guest  bool
+	Guest bool
+	// Lost is, of a guest, when its cell was declared compromised.
+	Lost   time.Time
 	Limits Limits
 	// ForwardClientAddress passes the client's address to the cell's cores. For
 	// a guest, its own cell has to do so as well.
 	ForwardClientAddress bool
+	// Until is set where the device was served earlier: it ends then. Zero: no end.
+	Until time.Time
 }
+
+// Offered says whether clients are given the names of the place.
+func (p Placement) Offered() bool { return p.Until.IsZero() && p.Cell.State == CellActive }
+
+// Ended says whether the place has come to its end at now.
+func (p Placement) Ended(now time.Time) bool { return ended(p.Until, now) }
 
 // Taken is what decides about guests beside the cells.
 type Taken struct {
@@ -27,25 +38,49 @@ type Taken struct {
 
 // Placements are the cells in which d is served as long as its standing is ok,
 // the one to be used last: its own unless that is retired, and while that is not
-// active the fallback that takes it in as a guest. cells are all there are, or at
-// least those that can be reached by fallbacks.
+// active the fallback that takes it in as a guest. Before them come those in which
+// it was served earlier, also when they have ended, as time decides nothing here.
+// None comes twice. cells are all there are, or at least those that can be reached
+// by fallbacks and from earlier places.
 func Placements(d Device, cells map[CellID]Cell, taken Taken) []Placement {
+	return slices.DeleteFunc(candidates(d, cells), func(p Placement) bool {
+		return p.Guest && (taken.Spent[p.Cell.ID] || !admitted(d, p.Cell, cells, taken.Devices))
+	})
+}
+
+// HostsOf are the places in which d is a guest if the cells there have room.
+func HostsOf(d Device, cells map[CellID]Cell) []Placement {
+	return slices.DeleteFunc(candidates(d, cells), func(p Placement) bool { return !p.Guest })
+}
+
+// GuestIn says whether d is a guest in a cell, and since when its own is lost; ok
+// is false for a cell that has no place for it.
+func GuestIn(d Device, in CellID, cells map[CellID]Cell) (lost time.Time, guest, ok bool) {
+	for _, p := range candidates(d, cells) {
+		if p.Cell.ID == in {
+			return p.Lost, p.Guest, true
+		}
+	}
+	return time.Time{}, false, false
+}
+
+// candidates are the placements of d if there is room in every cell.
+func candidates(d Device, cells map[CellID]Cell) []Placement {
 	own, ok := cells[d.Assigned.Cell]
 	if !ok {
 		return nil
 	}
-	var out []Placement
+	var now []Placement
 	if own.State != CellRetired {
-		out = append(out, Placement{Cell: own, Limits: d.Limits, ForwardClientAddress: own.ForwardClientAddress})
+		now = append(now, Placement{Cell: own, Limits: d.Limits, ForwardClientAddress: own.ForwardClientAddress})
 	}
-	host, ok := FallbackOf(own.ID, cells)
-	if ok && !taken.Spent[host.ID] && admitted(d, host, cells, taken.Devices) {
-		out = append(out, Placement{
-			Cell: host, Guest: true, Limits: host.Guests.lower(d.Limits),
+	if host, ok := FallbackOf(own.ID, cells); ok {
+		now = append(now, Placement{
+			Cell: host, Guest: true, Lost: own.Compromised, Limits: host.Guests.lower(d.Limits),
 			ForwardClientAddress: host.ForwardClientAddress && own.ForwardClientAddress,
 		})
 	}
-	return out
+	return append(earlierPlaces(d, own, cells, now), now...)
 }
 
 // FallbackOf is the cell that stands in for one that is not active: the nearest
@@ -107,7 +142,7 @@ func admitted(d Device, host Cell, cells map[CellID]Cell, all []Device) bool {
 		if o.ID == d.ID || o.State != DeviceActive || byAge(o, d) >= 0 {
 			continue
 		}
-		if h, ok := FallbackOf(o.Assigned.Cell, cells); ok && h.ID == host.ID {
+		if slices.ContainsFunc(HostsOf(o, cells), func(p Placement) bool { return p.Cell.ID == host.ID }) {
 			before++
 		}
 	}

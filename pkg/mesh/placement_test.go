@@ -147,9 +147,36 @@ func TestPlacementsOfAnyCells(t *testing.T) {
 			}
 			specs = append(specs, strings.Join(to, ""))
 		}
-		cells := cellsOf(specs...)
-		ps := Placements(inCell("A"), cells, Taken{})
+		cells, d := cellsOf(specs...), inCell("A")
+		some := func() (out []EarlierPlace) {
+			for i := range r.IntN(3) {
+				out = append(out, EarlierPlace{Cell: CellID(letters[r.IntN(len(letters))]), Guest: r.IntN(2) == 0, NotAfter: time.Unix(int64(r.IntN(3)+i), 0)})
+			}
+			return out
+		}
+		now := whole(Placements(d, cells, Taken{}))
+		d.Earlier = some()
+		a := cells["A"]
+		a.Earlier = some()
+		cells["A"] = a
+		all := Placements(d, cells, Taken{})
 		bad := ""
+		ps := slices.DeleteFunc(slices.Clone(all), func(p Placement) bool { return !p.Until.IsZero() })
+		if whole(ps) != now {
+			bad = "what was earlier changes what is"
+		}
+		seen := map[CellID]bool{}
+		for i, p := range all {
+			switch {
+			case seen[p.Cell.ID]:
+				bad = "twice in a cell"
+			case p.Until.IsZero() != (i >= len(all)-len(ps)):
+				bad = "earlier places do not come first"
+			case !p.Until.IsZero() && (p.Offered() || p.Cell.State == CellRetired || p.Cell.ID == "A"):
+				bad = "an earlier place where it cannot be"
+			}
+			seen[p.Cell.ID] = true
+		}
 		for i, p := range ps {
 			switch {
 			case p.Guest && (p.Cell.State != CellActive || p.Cell.ID == "A" || i != len(ps)-1 || !MayHost(p.Cell.ID, "A", cells)):

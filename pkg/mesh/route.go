@@ -19,7 +19,7 @@ type Route struct {
 	Hops   []Hop    `json:"hops"`
 	// ForwardClientAddress: the stream header carries the client's address.
 	ForwardClientAddress bool `json:"forwardClientAddress,omitzero"`
-	// Until ends the route although nothing changed (label overlap); zero: none.
+	// Until ends the route although nothing changed (overlap of labels and of places); zero: none.
 	Until time.Time `json:"until,omitzero"`
 }
 
@@ -143,7 +143,7 @@ func weight(d DeviceID, c CoreID) uint64 {
 // RoutesOf derives the routes of a device in one cell, one for each valid name;
 // none when no core may be named yet. The device's standing is ok.
 func RoutesOf(d Device, p Placement, hops []Hop, now time.Time) []Route {
-	if len(hops) == 0 {
+	if len(hops) == 0 || p.Ended(now) {
 		return nil
 	}
 	var out []Route
@@ -157,7 +157,7 @@ func RoutesOf(d Device, p Placement, hops []Hop, now time.Time) []Route {
 			Limits:               p.Limits,
 			Hops:                 hops,
 			ForwardClientAddress: p.ForwardClientAddress,
-			Until:                l.NotAfter,
+			Until:                sooner(l.NotAfter, p.Until),
 		})
 	}
 	return out

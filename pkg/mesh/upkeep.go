@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// Upkeep is what time alone changes of a device at now: labels that have ended are
-// dropped, and the label is replaced when its time has come. It returns when that
+// Upkeep is what time alone changes of a device at now: labels and earlier
+// places that have ended are dropped, and the label is replaced when its time has come. It returns when that
 // is to be looked at again; zero: never.
 func (d Device) Upkeep(c Config, now time.Time) (Device, time.Time) {
 	d.Labels = slices.DeleteFunc(slices.Clone(d.Labels), func(l Label) bool { return ended(l.NotAfter, now) })
-	next := earliest(d.Labels, func(l Label) time.Time { return l.NotAfter })
+	d.Earlier = withoutEnded(d.Earlier, now)
+	next := sooner(earliest(d.Labels, func(l Label) time.Time { return l.NotAfter }), earliest(d.Earlier, EarlierPlace.end))
 	if d.State != DeviceActive || !c.rotates() || d.Subscription.Hash == "" || len(d.Labels) == 0 {
 		return d, next
 	}
@@ -20,14 +21,16 @@ func (d Device) Upkeep(c Config, now time.Time) (Device, time.Time) {
 
 // Upkeep is the same for a cell and its paths, which it is given if it has none.
 func (c Cell) Upkeep(cfg Config, now time.Time) (Cell, time.Time) {
+	c.Earlier = withoutEnded(c.Earlier, now)
+	next := earliest(c.Earlier, EarlierPlace.end)
 	if c.State == CellRetired {
-		return c, time.Time{}
+		return c, next
 	}
 	c.Paths = slices.DeleteFunc(slices.Clone(c.Paths), func(p Paths) bool { return ended(p.NotAfter, now) })
 	if len(c.Paths) == 0 {
 		c.RotatePaths(now, 0)
 	}
-	next := earliest(c.Paths, func(p Paths) time.Time { return p.NotAfter })
+	next = sooner(next, earliest(c.Paths, func(p Paths) time.Time { return p.NotAfter }))
 	if !cfg.rotates() {
 		return c, next
 	}

@@ -1,14 +1,15 @@
 package store
 
 import (
+	"slices"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
 // routeOps is how many writes and conditions the routes of one device may need:
-// two labels in two cells, what says so, and their index.
-const routeOps = 12
+// two labels in four cells, what says so, and their index.
+const routeOps = 20
 
 // batchOps bounds what routes may take of a transaction; the rest is for the
 // change that causes them, its labels, its audit record and events.
@@ -25,7 +26,7 @@ func SyncMember(tx *Tx, id mesh.MemberID, now time.Time) (all bool, err error) {
 	return syncSome(tx, ids, now)
 }
 
-// SyncCell is SyncRoutes for the devices of a cell, after the cell or one of its
+// SyncCell is SyncRoutes for the devices that a cell has or had, after the cell or one of its
 // cores changed, as many as fit. It returns false when some did not fit: the
 // reconciler does the rest, and the guests.
 func SyncCell(tx *Tx, id mesh.CellID, now time.Time) (all bool, err error) {
@@ -41,7 +42,8 @@ func SyncCell(tx *Tx, id mesh.CellID, now time.Time) (all bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if d.Assigned.Cell == id {
+		earlier := func(e mesh.EarlierPlace) bool { return e.Cell == id }
+		if d.Assigned.Cell == id || slices.ContainsFunc(d.Earlier, earlier) {
 			ids = append(ids, d.ID)
 		}
 	}

@@ -169,7 +169,16 @@ func TestRoutesOfGuestsHoldOverRandomHistories(t *testing.T) {
 
 func (w *world) stepGuests(r *rand.Rand) string {
 	w.t.Helper()
-	switch k := r.IntN(12); {
+	switch k := r.IntN(15); {
+	case k == 12:
+		w.restore(pick(r, w.cells))
+		return "a restored cell"
+	case k == 13:
+		w.now = w.now.Add(mesh.DefaultLabelOverlap / 4)
+		return "time"
+	case k == 14:
+		w.upkeep()
+		return "upkeep"
 	case k < 2:
 		w.updateCell(pick(r, w.cells), func(c *mesh.Cell) {
 			c.State = pick(r, []mesh.CellState{mesh.CellActive, mesh.CellCompromised, mesh.CellCompromised, mesh.CellRetired})
@@ -191,6 +200,106 @@ func (w *world) stepGuests(r *rand.Rand) string {
 		return "traffic of a device"
 	}
 	return w.step(r)
+}
+
+// Clients have yet to hear that a cell is well again, or that they were moved.
+func TestWhereADeviceWasServedItsRoutesStayForAWhile(t *testing.T) {
+	w := newWorld(t)
+	w.addCell()
+	var cores []mesh.CoreID
+	for i := range w.cells {
+		cores = append(cores, w.addCore(i, true))
+	}
+	id := w.addDevice(0, 0)
+	w.updateCell(w.cells[0], func(c *mesh.Cell) { c.Fallback, c.State = []mesh.CellID{w.cells[1]}, mesh.CellCompromised })
+	want := func(when string, counts ...int) {
+		t.Helper()
+		w.check(when)
+		if got := []int{len(w.under(0)), len(w.under(1)), len(w.under(2))}; !slices.Equal(got, counts) {
+			t.Errorf("%s: routes in the cells %v, want %v", when, got, counts)
+		}
+	}
+	w.settle()
+	want("compromised", 1, 1, 0)
+	w.restore(w.cells[0])
+	w.reconcile()
+	want("restored", 1, 1, 0)
+	until := w.now.Add(mesh.DefaultLabelOverlap)
+	for n, r := range w.routes() {
+		if strings.HasSuffix(string(n), ".c1.example.net") && !r.Until.Equal(until) || strings.HasSuffix(string(n), ".c0.example.net") && !r.Until.IsZero() {
+			t.Errorf("%s until %v", n, r.Until)
+		}
+	}
+	w.now = w.now.Add(mesh.DefaultLabelOverlap - time.Hour)
+	w.move(id, mesh.Assignment{Cell: w.cells[2]})
+	want("moved, the new core does not know it", 1, 1, 0)
+	w.build(cores[2])
+	w.ack(cores[2])
+	w.reconcile()
+	want("moved", 1, 1, 1)
+	w.updateDevice(id, func(d *mesh.Device) { d.State = mesh.DeviceSuspended })
+	want("suspended", 0, 0, 0)
+	w.updateDevice(id, func(d *mesh.Device) { d.State = mesh.DeviceActive })
+	w.settle()
+	w.checkComplete()
+	want("active again", 1, 1, 1)
+	w.now = until
+	w.settle()
+	w.checkComplete()
+	want("what was of the fallback has ended", 1, 0, 1)
+	w.updateCell(w.cells[0], func(c *mesh.Cell) { c.State = mesh.CellRetired })
+	want("the old cell is retired", 0, 0, 1)
+	w.upkeep()
+	w.settle()
+	w.checkComplete()
+	if d, c := w.state().devices[id], w.state().cells[w.cells[0]]; len(d.Earlier) != 1 || len(c.Earlier) != 0 {
+		t.Errorf("after upkeep: %+v, %+v", d.Earlier, c.Earlier)
+	}
+	w.now = w.now.Add(mesh.DefaultLabelOverlap)
+	w.upkeep()
+	w.settle()
+	w.checkComplete()
+	want("all has ended", 0, 0, 1)
+	if d := w.state().devices[id]; d.Earlier != nil {
+		t.Errorf("after upkeep: %+v", d.Earlier)
+	}
+}
+
+// Room that an earlier guest leaves is taken once cores know of it.
+func TestRoomOfAnEarlierGuestIsFreeAfterUpkeep(t *testing.T) {
+	w := newWorld(t)
+	w.addCore(0, true)
+	host := w.addCore(1, true)
+	first, second := w.addDevice(0, 0), w.addDevice(0, 0)
+	w.updateDevice(second, func(d *mesh.Device) { d.Created = w.now })
+	w.addCell()
+	w.updateCell(w.cells[1], func(c *mesh.Cell) { c.Guests.Devices = 1 })
+	w.updateCell(w.cells[0], func(c *mesh.Cell) { c.Fallback, c.State = []mesh.CellID{w.cells[1]}, mesh.CellCompromised })
+	w.settle()
+	w.move(first, mesh.Assignment{Cell: w.cells[2]})
+	w.settle()
+	w.checkComplete()
+	label := func(id mesh.DeviceID) string { return w.state().devices[id].Labels[0].Label }
+	if got := w.under(1); len(got) != 1 || got[0] != label(first) {
+		t.Fatalf("guests %v", got)
+	}
+	w.now = w.now.Add(mesh.DefaultLabelOverlap)
+	w.settle()
+	w.checkComplete()
+	if got := w.under(1); len(got) != 0 {
+		t.Fatalf("guests %v: the place has ended, and is not free yet", got)
+	}
+	w.upkeep()
+	if w.reconcile(); len(w.under(1)) != 0 {
+		t.Fatalf("guests %v before the core knows the second device", w.under(1))
+	}
+	w.build(host)
+	w.ack(host)
+	w.reconcile()
+	w.checkComplete()
+	if got := w.under(1); len(got) != 1 || got[0] != label(second) {
+		t.Errorf("guests %v", got)
+	}
 }
 
 // A restore has the routes of guests before any core has come back.

@@ -49,12 +49,11 @@ func (w *world) step(r *rand.Rand) string {
 		})
 		return "a device's state"
 	case k == 3:
-		w.updateDevice(pick(r, w.devices), func(d *mesh.Device) {
-			d.Assigned = mesh.Assignment{Cell: pick(r, w.cells)}
-			if r.IntN(2) == 0 {
-				d.Assigned.Core = pick(r, w.cores)
-			}
-		})
+		to := mesh.Assignment{Cell: pick(r, w.cells)}
+		if r.IntN(2) == 0 {
+			to.Core = pick(r, w.cores)
+		}
+		w.move(pick(r, w.devices), to)
 		return "a move"
 	case k == 4:
 		w.updateDevice(pick(r, w.devices), func(d *mesh.Device) {

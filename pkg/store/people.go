@@ -75,7 +75,7 @@ func items[K ~string, V any](tx *Tx, c *Collection[K, V]) (map[K]Item[V], error)
 }
 
 // Places are where a device is to be served at now, none if it is not; a zero now
-// looks at no end of service.
+// looks at no end of service, and of no place.
 func (p *People) Places(id mesh.DeviceID, now time.Time) []Place {
 	d, known := p.Devices[id]
 	m := p.Members[d.Value.Member]
@@ -89,7 +89,7 @@ func (p *People) Places(id mesh.DeviceID, now time.Time) []Place {
 	}
 	cells, taken := map[mesh.CellID]mesh.Cell{own.Value.ID: own.Value}, mesh.Taken{}
 	guest := since
-	if own.Value.State != mesh.CellActive {
+	if !d.Value.AtHome(own.Value) {
 		cells = p.allCells()
 		var more Rev
 		taken, more = p.taken(d.Value, cells)
@@ -97,8 +97,11 @@ func (p *People) Places(id mesh.DeviceID, now time.Time) []Place {
 	}
 	var out []Place
 	for _, pl := range mesh.Placements(d.Value, cells, taken) {
+		if pl.Ended(now) { // never at a zero now
+			continue
+		}
 		at := Place{pl, since}
-		if pl.Guest {
+		if pl.Guest || !pl.Until.IsZero() {
 			at.Since = guest
 		}
 		out = append(out, at)
@@ -114,20 +117,22 @@ func (p *People) Standing(d mesh.Device, m mesh.Member, now time.Time) mesh.Stan
 // taken is what decides about a guest, and since when that is so.
 func (p *People) taken(d mesh.Device, cells map[mesh.CellID]mesh.Cell) (taken mesh.Taken, since Rev) {
 	since = p.since
-	host, ok := mesh.FallbackOf(d.Assigned.Cell, cells)
-	if !ok {
-		return taken, since
-	}
-	if host.Guests.Traffic > 0 {
-		spent := p.Spent[mesh.SpentGuests(host.ID, d.Member)]
-		taken.Spent = map[mesh.CellID]bool{host.ID: host.Guests.ExhaustedBy(spent.Value.Moved)}
-		since = max(since, spent.Rev)
-	}
-	if host.Guests.Devices > 0 {
-		taken.Devices = p.devicesOf(d.Member)
-		since = max(since, p.Removed)
-		for _, o := range taken.Devices {
-			since = max(since, p.Devices[o.ID].Rev)
+	for _, at := range mesh.HostsOf(d, cells) {
+		host := at.Cell
+		if host.Guests.Traffic > 0 {
+			spent := p.Spent[mesh.SpentGuests(host.ID, d.Member)]
+			if taken.Spent == nil {
+				taken.Spent = map[mesh.CellID]bool{}
+			}
+			taken.Spent[host.ID] = host.Guests.ExhaustedBy(spent.Value.Moved)
+			since = max(since, spent.Rev)
+		}
+		if host.Guests.Devices > 0 && taken.Devices == nil {
+			taken.Devices = p.devicesOf(d.Member)
+			since = max(since, p.Removed)
+			for _, o := range taken.Devices {
+				since = max(since, p.Devices[o.ID].Rev)
+			}
 		}
 	}
 	return taken, since

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store/codec"
@@ -30,10 +31,23 @@ func (tx *Tx) peopleAround(id mesh.DeviceID) (*People, error) {
 		}
 	}
 	own, ok := p.Cells[d.Assigned.Cell]
-	if !ok || own.Value.State == mesh.CellActive {
+	if !ok || d.AtHome(own.Value) {
 		return p, nil
 	}
 	return p, tx.hosts(p, d)
+}
+
+// PlacesOf are where a device is served at now, as of the transaction.
+func PlacesOf(tx *Tx, id mesh.DeviceID, now time.Time) ([]mesh.Placement, error) {
+	people, err := tx.peopleAround(id)
+	if err != nil {
+		return nil, fmt.Errorf("store: places of %s: %w", mesh.Quotable(string(id)), err)
+	}
+	var out []mesh.Placement
+	for _, at := range people.Places(id, now) {
+		out = append(out, at.Placement)
+	}
+	return out, nil
 }
 
 // hosts reads what decides whether a cell takes d in as a guest.
@@ -51,16 +65,17 @@ func (tx *Tx) hosts(p *People, d mesh.Device) error {
 		}
 	}
 	p.Cells = plan.cells
-	host, ok := mesh.FallbackOf(d.Assigned.Cell, p.allCells())
-	if !ok {
-		return nil
-	}
-	if host.Guests.Traffic > 0 {
-		if err := take(tx, tx.s.Spent, mesh.SpentGuests(host.ID, d.Member), p.Spent); err != nil {
+	counted := false
+	for _, at := range mesh.HostsOf(d, p.allCells()) {
+		counted = counted || at.Cell.Guests.Devices > 0
+		if at.Cell.Guests.Traffic == 0 {
+			continue
+		}
+		if err := take(tx, tx.s.Spent, mesh.SpentGuests(at.Cell.ID, d.Member), p.Spent); err != nil {
 			return err
 		}
 	}
-	if host.Guests.Devices <= 0 {
+	if !counted {
 		return nil
 	}
 	removed, err := tx.read(deletionKey(folderDevices), false)

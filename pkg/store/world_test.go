@@ -122,6 +122,50 @@ func (w *world) updateDevice(id mesh.DeviceID, f func(*mesh.Device)) {
 	})
 }
 
+// move assigns a device as an administrator does.
+func (w *world) move(id mesh.DeviceID, to mesh.Assignment) {
+	w.t.Helper()
+	w.must(func(tx *store.Tx) error {
+		places, err := store.PlacesOf(tx, id, w.now)
+		if err != nil {
+			return err
+		}
+		err = store.Update(tx, w.s.Devices, id, func(d *mesh.Device) error {
+			d.Move(to, places, w.now.Add(mesh.DefaultLabelOverlap))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return store.SyncRoutes(tx, id, w.now)
+	})
+}
+
+// restore makes a cell active, as an administrator does.
+func (w *world) restore(id mesh.CellID) {
+	w.t.Helper()
+	cells := w.state().cells
+	w.updateCell(id, func(c *mesh.Cell) {
+		if c.State == mesh.CellCompromised {
+			c.Restore(cells, w.now.Add(mesh.DefaultLabelOverlap))
+		}
+	})
+}
+
+// upkeep drops what has ended.
+func (w *world) upkeep() {
+	w.t.Helper()
+	for _, id := range w.cells {
+		w.updateCell(id, func(c *mesh.Cell) {
+			kept, _ := c.Upkeep(mesh.Config{}, w.now)
+			c.Earlier = kept.Earlier
+		})
+	}
+	for _, id := range w.devices {
+		w.updateDevice(id, func(d *mesh.Device) { *d, _ = d.Upkeep(mesh.Config{}, w.now) })
+	}
+}
+
 // build makes the table of a core, as the node control service does.
 func (w *world) build(id mesh.CoreID) {
 	w.t.Helper()
@@ -215,7 +259,7 @@ func (st state) places(d mesh.Device, now time.Time) []mesh.Placement {
 	for id, c := range st.cells {
 		taken.Spent[id] = c.Guests.ExhaustedBy(st.spent[mesh.SpentGuests(id, d.Member)].Moved)
 	}
-	return mesh.Placements(d, st.cells, taken)
+	return slices.DeleteFunc(mesh.Placements(d, st.cells, taken), func(p mesh.Placement) bool { return p.Ended(now) })
 }
 
 func readState(tx *store.Tx, s *store.Store) (st state, err error) {

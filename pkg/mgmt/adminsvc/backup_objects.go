@@ -47,7 +47,12 @@ func (s *Service) revertCell(tx *store.Tx, id mesh.CellID, data []byte) error {
 		return err
 	}
 	if err == nil {
-		data = keeping(data, now, "paths")
+		if then.State == mesh.CellActive && now.State == mesh.CellCompromised {
+			if err := s.restoreCell(tx, &now); err != nil {
+				return err
+			}
+		}
+		data = keeping(data, now, "paths", "earlier")
 	}
 	if err == nil && then.CACert == now.CACert {
 		data, then.CAKey = keeping(data, now, "caKey"), now.CAKey
@@ -82,7 +87,11 @@ func (s *Service) revertDevice(ctx context.Context, tx *store.Tx, id mesh.Device
 		return err
 	}
 	if err == nil { // what was replaced since, perhaps because others had it, stays so
-		data, then.Secret = keeping(data, now, "secret", "verifiers", "subscription", "labels", "hiddenLabel", "trafficReset"), now.Secret
+		moved := now
+		if err := s.move(tx, &moved, then.Assigned); err != nil {
+			return err
+		}
+		data, then.Secret = keeping(data, moved, "secret", "verifiers", "subscription", "labels", "hiddenLabel", "trafficReset", "earlier"), now.Secret
 	}
 	if err := s.opens("device", store.DeviceSecretPlace(id), then.Secret); err != nil {
 		return err

@@ -105,6 +105,28 @@ func TestRevertBringsARemovedDeviceBack(t *testing.T) {
 	}
 }
 
+// To take a move back is a move, and a cell that is reverted to be active is restored.
+func TestRevertLeavesWhereADeviceWasServed(t *testing.T) {
+	r := newRig(t)
+	m, north, south := r.member("alice"), r.cell("north", "a.example.net"), r.cell("south", "b.example.net")
+	r.core("box", m.ID, north.ID)
+	r.core("hut", m.ID, south.ID)
+	d := r.device("alice", "phone", "north")
+	device, cell := "device/"+string(d.ID), "cell/"+string(north.ID)
+	then, well := r.stored(device), r.stored(cell)
+	must(r.deviceSet(r.ctx(), admin.DeviceSetRequest{Ref: "phone", Cell: new("south")}))(t)
+	must(r.revert(device, then))(t)
+	v := must(r.deviceGet(r.ctx(), admin.Ref{Ref: "phone"}))(t)
+	if v.Cell != north.ID || len(v.Earlier) != 1 || v.Earlier[0].Cell != south.ID {
+		t.Errorf("the move is reverted: %+v", v)
+	}
+	must(r.cellSet(r.ctx(), admin.CellSetRequest{Ref: "north", State: new(mesh.CellCompromised), Fallback: &[]string{"south"}}))(t)
+	must(r.revert(cell, well))(t)
+	if c := must(r.Store.Cells.Get(r.ctx(), north.ID))(t).Value; c.State != mesh.CellActive || len(c.Earlier) != 1 || c.Earlier[0].Cell != south.ID {
+		t.Errorf("the loss is reverted: %+v", c)
+	}
+}
+
 // C-07: no backup undoes a revocation.
 func TestRevertDoesNotUnrevoke(t *testing.T) {
 	r := newRig(t)

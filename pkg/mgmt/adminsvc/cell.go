@@ -148,6 +148,11 @@ func (s *Service) setCell(tx *store.Tx, c *mesh.Cell, req admin.CellSetRequest) 
 		}
 		c.Name = *req.Name
 	}
+	if req.State != nil && *req.State == mesh.CellActive && c.State == mesh.CellCompromised {
+		if err := s.restoreCell(tx, c); err != nil {
+			return err
+		}
+	}
 	if req.Fallback != nil {
 		var err error
 		if c.Fallback, err = s.fallback(tx, c.ID, *req.Fallback); err != nil {
@@ -177,6 +182,21 @@ func (s *Service) setCellState(c *mesh.Cell, to *mesh.CellState) error {
 		c.Compromised = s.now()
 	}
 	c.State = *to
+	return nil
+}
+
+// restoreCell makes a cell active that was compromised. It goes by the fallbacks of
+// until now: they have its devices.
+func (s *Service) restoreCell(tx *store.Tx, c *mesh.Cell) error {
+	cells, err := store.List(tx, s.Store.Cells)
+	if err != nil {
+		return err
+	}
+	until, err := s.overlapEnd(tx)
+	if err != nil {
+		return err
+	}
+	c.Restore(cells, until)
 	return nil
 }
 

@@ -75,13 +75,14 @@ func (f *forecast) count(d mesh.Device, now, then []store.Place) {
 // unsafe says whether a device would have no way but into a cell that is to be
 // left.
 func (f *forecast) unsafe(then []store.Place) bool {
-	return !slices.ContainsFunc(then, func(p store.Place) bool { return p.Cell.State == mesh.CellActive })
+	return !slices.ContainsFunc(then, func(p store.Place) bool { return p.Offered() })
 }
 
-// hosted is the cell in which a device is a guest; "" when it is none.
+// hosted is the cell in which a device is a guest, not only since it was one
+// earlier; "" when it is none.
 func hosted(places []store.Place) mesh.CellID {
 	for _, p := range places {
-		if p.Guest {
+		if p.Guest && p.Until.IsZero() {
 			return p.Cell.ID
 		}
 	}

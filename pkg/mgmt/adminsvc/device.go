@@ -143,7 +143,9 @@ func (s *Service) setDevice(tx *store.Tx, d *mesh.Device, req admin.DeviceSetReq
 		if err != nil {
 			return err
 		}
-		d.Assigned = a
+		if err := s.move(tx, d, a); err != nil {
+			return err
+		}
 	}
 	before := d.Limits
 	setLimits(&d.Limits, req)
@@ -155,6 +157,21 @@ func (s *Service) setDevice(tx *store.Tx, d *mesh.Device, req admin.DeviceSetReq
 		now = time.Time{}
 	}
 	return checkLimits(d.Limits, now)
+}
+
+// move assigns a device to another place; where it was served until now it stays so
+// for the overlap, as its client has yet to hear of it.
+func (s *Service) move(tx *store.Tx, d *mesh.Device, to mesh.Assignment) error {
+	places, err := store.PlacesOf(tx, d.ID, s.now())
+	if err != nil {
+		return err
+	}
+	until, err := s.overlapEnd(tx)
+	if err != nil {
+		return err
+	}
+	d.Move(to, places, until)
+	return nil
 }
 
 func setLimits(l *mesh.Limits, req admin.DeviceSetRequest) {

@@ -79,6 +79,12 @@ func (s *Service) overlap(ctx context.Context, asked *mesh.Duration) (time.Durat
 	return time.Duration(*asked), nil
 }
 
+// overlapEnd is when what is replaced now ends, as the configuration has it.
+func (s *Service) overlapEnd(tx *store.Tx) (time.Time, error) {
+	cfg, err := store.Get(tx, s.Store.Config, store.ConfigKey)
+	return s.now().Add(cfg.Labels.OverlapOrDefault()), ignoreAbsent(err)
+}
+
 // deviceResetTraffic has what a device moves count against its limit from now on.
 // What cores have not reported yet counts already, half a minute of it at most.
 func (s *Service) deviceResetTraffic(ctx context.Context, req admin.Ref) (admin.DeviceView, error) {

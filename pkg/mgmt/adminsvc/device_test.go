@@ -135,6 +135,59 @@ func TestRoutesGoInTheTransactionOfARefusal(t *testing.T) {
 	}
 }
 
+// The whole way of a device: its cell is lost and restored, or replaced by another.
+func TestWhereADeviceWasServedItStaysForTheOverlap(t *testing.T) {
+	r := newRig(t)
+	m := r.member("alice")
+	home, host, next := r.cell("home", "h.example.net"), r.cell("host", "o.example.net"), r.cell("next", "n.example.net")
+	for name, c := range map[string]mesh.CellID{"home1": home.ID, "host1": host.ID, "next1": next.ID} {
+		r.core(name, m.ID, c)
+	}
+	r.WaitServed = r.reconcile
+	id := r.device("alice", "phone", "home").ID
+	cell := func(req admin.CellSetRequest) {
+		t.Helper()
+		req.Ref = "home"
+		must(r.cellSet(r.ctx(), req))(t)
+		if err := r.reconcile(r.ctx(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(when, hosted string, earlier ...string) {
+		t.Helper()
+		v := must(r.deviceGet(r.ctx(), admin.Ref{Ref: "phone"}))(t)
+		var got []string
+		for _, e := range v.Earlier {
+			got = append(got, e.CellName)
+		}
+		routes, _, err := r.Store.Routes.List(r.ctx())
+		if err != nil || v.HostName != hosted || !slices.Equal(got, earlier) || len(routes) != len(v.ServerNames) {
+			t.Errorf("%s: guest in %q, served on in %v, %d routes (%v)", when, v.HostName, got, len(routes), err)
+		}
+	}
+	cell(admin.CellSetRequest{State: new(mesh.CellCompromised), Fallback: &[]string{"host"}})
+	want("compromised", "host")
+	f := must(r.cellForecastOf(r.ctx(), admin.CellForecastRequest{Ref: "home", State: mesh.CellActive}))(t)
+	if f.Returning != 1 || f.Stranded != 0 {
+		t.Errorf("forecast of a restore: %+v", f)
+	}
+	cell(admin.CellSetRequest{State: new(mesh.CellActive), Fallback: &[]string{}})
+	want("restored", "", "host")
+	f = must(r.cellForecastOf(r.ctx(), admin.CellForecastRequest{Ref: "home", State: mesh.CellCompromised}))(t)
+	if f.Stranded != 1 || len(f.Hosts) != 0 {
+		t.Errorf("forecast without a fallback: %+v", f)
+	}
+	cell(admin.CellSetRequest{State: new(mesh.CellCompromised), Fallback: &[]string{"host"}})
+	must(r.deviceSet(r.ctx(), admin.DeviceSetRequest{Ref: "phone", Cell: new("next")}))(t)
+	want("moved", "", "home", "host")
+	cell(admin.CellSetRequest{State: new(mesh.CellRetired)})
+	want("the old cell is retired", "", "host")
+	must(r.deviceSet(r.ctx(), admin.DeviceSetRequest{Ref: "phone", State: new(mesh.DeviceSuspended)}))(t)
+	if routes, _, err := r.Store.Routes.List(r.ctx()); err != nil || len(routes) != 0 {
+		t.Errorf("suspended: %d routes (%v)", len(routes), err)
+	}
+}
+
 func TestDeviceFollowsItsCoreIntoTheCell(t *testing.T) {
 	r := newRig(t)
 	m, north, south := r.member("alice"), r.cell("north", "a.example.net"), r.cell("south", "b.example.net")
@@ -142,12 +195,21 @@ func TestDeviceFollowsItsCoreIntoTheCell(t *testing.T) {
 	there := r.core("hut", m.ID, south.ID)
 	d := r.device("alice", "phone", "north")
 	d = must(r.deviceSet(r.ctx(), admin.DeviceSetRequest{Ref: string(d.ID), Core: new("hut")}))(t)
-	if d.Cell != south.ID || d.Core != there.ID || !slices.Equal(d.Via, []string{"hut"}) || !d.ServerNames[0].Under("b.example.net") {
+	if d.Cell != south.ID || d.Core != there.ID || !slices.Equal(d.Via, []string{"hut"}) || !d.ServerNames[1].Under("b.example.net") {
 		t.Errorf("moved to %+v", d)
 	}
-	if routes, _, err := r.Store.Routes.List(r.ctx()); err != nil || len(routes) != 1 {
-		t.Errorf("%d routes (%v), want only the new one", len(routes), err)
+	if len(d.Earlier) != 1 || d.Earlier[0].Cell != north.ID || d.Earlier[0].CellName != "north" || !d.ServerNames[0].Under("a.example.net") {
+		t.Errorf("served on in %+v", d.Earlier)
 	}
+	routes := must(r.routeGet(r.ctx(), admin.Ref{Ref: string(d.ID)}))(t).Items
+	if len(routes) != 2 || !routes[0].Earlier || !routes[0].Until.Equal(d.Earlier[0].Until) || routes[1].Earlier || !routes[1].Until.IsZero() {
+		t.Errorf("routes %+v, want the old one for the overlap and the new one", routes)
+	}
+	r.Now = func() time.Time { return time.Now().Add(mesh.DefaultLabelOverlap) }
+	if v := must(r.deviceGet(r.ctx(), admin.Ref{Ref: string(d.ID)}))(t); len(v.Earlier) != 0 || len(v.ServerNames) != 1 {
+		t.Errorf("after the overlap: %+v", v)
+	}
+	r.Now = nil
 	d = must(r.deviceSet(r.ctx(), admin.DeviceSetRequest{Ref: string(d.ID), Cell: new("north")}))(t)
 	if d.Core != "" || d.CellName != "north" {
 		t.Errorf("moved to %+v", d)

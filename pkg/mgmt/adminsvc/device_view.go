@@ -147,7 +147,10 @@ func (s *Service) showDevice(d mesh.Device, u usage, routes map[mesh.ServerName]
 		}
 	}
 	for _, p := range u.served.Places(d.ID, s.now()) {
-		if p.Guest {
+		switch {
+		case !p.Until.IsZero():
+			v.Earlier = append(v.Earlier, admin.EarlierPlace{Cell: p.Cell.ID, CellName: p.Cell.Name, Until: p.Until})
+		case p.Guest:
 			v.Host, v.HostName = p.Cell.ID, p.Cell.Name
 		}
 	}

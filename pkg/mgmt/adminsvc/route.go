@@ -44,8 +44,15 @@ func (s *Service) routeGet(ctx context.Context, req admin.Ref) (admin.List[admin
 
 func (s *Service) routeViews(ctx context.Context, routes []mesh.Route) (admin.List[admin.RouteView], error) {
 	out := admin.List[admin.RouteView]{Items: []admin.RouteView{}}
+	u, err := s.usage(ctx)
+	if err != nil {
+		return out, err
+	}
 	for _, r := range routes {
 		v := admin.RouteView{Route: r, Targets: []mesh.Target{}}
+		for _, p := range u.served.Places(r.Device, s.now()) {
+			v.Earlier = v.Earlier || !p.Until.IsZero() && r.Name.Under(p.Cell.Suffix)
+		}
 		for _, h := range r.Hops {
 			t, err := s.Store.Targets.Get(ctx, h.ID)
 			if errors.Is(err, mesh.ErrNotFound) {

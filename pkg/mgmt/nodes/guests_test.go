@@ -118,7 +118,16 @@ func TestDevicesOfALostCellAreGuestsOfItsFallback(t *testing.T) {
 		return err == nil && all.Devices[d.ID].Up == 7
 	})
 
-	n.updateCell(n.cell.ID, func(c *mesh.Cell) { c.State = mesh.CellActive })
+	end := time.Now().Add(3 * time.Second).UTC()
+	n.updateCell(n.cell.ID, func(c *mesh.Cell) {
+		c.Restore(map[mesh.CellID]mesh.Cell{c.ID: *c, b.ID: b}, end)
+	})
+	mu.Lock()
+	served := told != nil
+	mu.Unlock()
+	if r, ok := n.route(d, b); ok && !r.Until.Equal(end) || !ok && time.Now().Before(end) || !served && time.Now().Before(end) {
+		t.Errorf("route %+v (%v) and known %v: where it was a guest it stays for a while", r, ok, served)
+	}
 	eventually(t, "what it moved away may still be told", func() bool {
 		c, _ := n.svc.view.cells.Get(n.cell.ID)
 		return c.State == mesh.CellActive && mayServe()
@@ -129,6 +138,13 @@ func TestDevicesOfALostCellAreGuestsOfItsFallback(t *testing.T) {
 		_, ok := n.route(d, b)
 		return !ok && told == nil
 	})
+	eventually(t, "upkeep", func() bool {
+		c, err := n.store.Cells.Get(t.Context(), n.cell.ID)
+		return err == nil && c.Value.Earlier == nil
+	})
+	if time.Now().Before(end) {
+		t.Error("what it was given earlier has ended too soon")
+	}
 	release(false)
 	n.updateCell(n.cell.ID, func(c *mesh.Cell) { c.State = mesh.CellRetired })
 	eventually(t, "told again", func() bool { mu.Lock(); defer mu.Unlock(); return told != nil })

@@ -99,6 +99,9 @@ func (p *plan) nextTables(now time.Time, people *store.People, rev int64) map[me
 			need[own] = max(need[own], int64(d.Rev), int64(people.Members[d.Value.Member].Rev))
 		}
 		for _, at := range people.Places(id, time.Time{}) {
+			if at.Ended(now) { // cores know nothing of that
+				continue
+			}
 			need[at.Cell.ID] = max(need[at.Cell.ID], int64(at.Since))
 			devices[at.Cell.ID][string(id)] = deviceMessage(d.Value.ForCore(at.Placement, now))
 		}

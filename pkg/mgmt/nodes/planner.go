@@ -67,7 +67,7 @@ type planner struct {
 }
 
 // pass is one pass of the planner. People are read again only when a mirror
-// says that something about them changed. It wants to run again when a label ends.
+// says that something about them changed. It wants to run again when a name ends.
 func (p *planner) pass(ctx context.Context, full bool) (time.Time, error) {
 	s, v := p.s, p.s.view
 	seen := [4]store.Rev{v.members.Rev(), v.devices.Rev(), v.cells.Rev(), v.spent.Rev()}
@@ -85,7 +85,7 @@ func (p *planner) pass(ctx context.Context, full bool) (time.Time, error) {
 	for _, se := range s.hub.all() {
 		nudge(se.wake)
 	}
-	return nextLabelEnd(v.devices.All(), now), nil
+	return nextNameEnd(v.devices.All(), v.cells.All(), now), nil
 }
 
 // ownAddresses are where the mesh itself answers.

@@ -104,18 +104,19 @@ func (c quotaCheck) outOfStep(now time.Time) []mesh.Spent {
 
 // addGuest adds what d has moved as a guest to that of its member.
 func (c quotaCheck) addGuest(all map[string]mesh.Spent, d mesh.Device) {
-	home := c.cells[d.Assigned.Cell]
-	host, ok := mesh.FallbackOf(home.ID, c.cells)
-	if !ok || host.Guests.Traffic == 0 {
-		return
+	for _, at := range mesh.HostsOf(d, c.cells) {
+		host := at.Cell
+		if host.Guests.Traffic == 0 {
+			continue
+		}
+		id := mesh.SpentGuests(host.ID, d.Member)
+		v := all[id]
+		v.ID, v.Cell, v.Member = id, host.ID, d.Member
+		if g := c.moved[d.ID].Guest[host.ID]; g.Since.Equal(at.Lost) {
+			v.Moved = v.Moved.Plus(g.Traffic)
+		}
+		all[id] = v
 	}
-	id := mesh.SpentGuests(host.ID, d.Member)
-	v := all[id]
-	v.ID, v.Cell, v.Member = id, host.ID, d.Member
-	if g := c.moved[d.ID].Guest[host.ID]; g.Since.Equal(home.Compromised) {
-		v.Moved = v.Moved.Plus(g.Traffic)
-	}
-	all[id] = v
 }
 
 func (c quotaCheck) limit(v mesh.Spent) spentLimit {

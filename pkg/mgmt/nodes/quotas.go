@@ -14,8 +14,11 @@ import (
 func (s *Service) guestOf() mesh.GuestOf {
 	cells, cores, devices := s.view.cells.All(), s.view.cores.All(), s.view.devices.All()
 	return func(id mesh.DeviceID, core mesh.CoreID) (mesh.CellID, time.Time, bool) {
-		home, ok := cells[devices[id].Assigned.Cell]
-		host := cores[core].Cell
+		d, host := devices[id], cores[core].Cell
+		if lost, guest, ok := mesh.GuestIn(d, host, cells); ok {
+			return host, lost, guest
+		}
+		home, ok := cells[d.Assigned.Cell]
 		return host, home.Compromised, ok && host != "" && host != home.ID && home.State != mesh.CellActive
 	}
 }

@@ -38,6 +38,29 @@ func TestDecideSpent(t *testing.T) {
 	}
 }
 
+// What a device moved as a guest goes on counting where it is served on after a move.
+func TestTrafficOfEarlierGuestsCounts(t *testing.T) {
+	lost := time.Now()
+	host := mesh.Cell{ID: "h", State: mesh.CellActive, Guests: mesh.GuestLimits{Traffic: 100}}
+	moved := mesh.Device{ID: "d", Member: "m", Assigned: mesh.Assignment{Cell: "n"},
+		Earlier: []mesh.EarlierPlace{{Cell: "h", Guest: true, Lost: lost, NotAfter: lost.Add(time.Hour)}}}
+	c := quotaCheck{
+		cells:   map[mesh.CellID]mesh.Cell{"h": host, "n": {ID: "n", State: mesh.CellActive}},
+		devices: map[mesh.DeviceID]mesh.Device{"d": moved},
+		moved: map[mesh.DeviceID]mesh.DeviceTotal{"d": {Guest: map[mesh.CellID]mesh.GuestTotal{
+			"h": {Traffic: mesh.Traffic{Up: 100}, Since: lost},
+		}}},
+	}
+	if out := c.outOfStep(lost); len(out) != 1 || out[0].ID != mesh.SpentGuests("h", "m") || out[0].Moved.Up != 100 {
+		t.Errorf("got %+v", out)
+	}
+	moved.Earlier = nil
+	c.devices = map[mesh.DeviceID]mesh.Device{"d": moved}
+	if out := c.outOfStep(lost); len(out) != 0 {
+		t.Errorf("got %+v of a device that is a guest no more", out)
+	}
+}
+
 // counting is a core that tells what it has counted, and knows whom it serves.
 type counting struct {
 	*fake

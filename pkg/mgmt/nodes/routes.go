@@ -40,7 +40,7 @@ func (r *router) pass(ctx context.Context, full bool) (time.Time, error) {
 			return time.Time{}, err
 		}
 	}
-	r.seen, r.acks, r.next = seen, acks, nextEnd(v.devices.All(), now)
+	r.seen, r.acks, r.next = seen, acks, nextEnd(v.devices.All(), v.cells.All(), now)
 	return r.next, nil
 }
 
@@ -54,25 +54,37 @@ func (r *router) acknowledged() map[mesh.CoreID]int64 {
 	return out
 }
 
-// nextEnd is when the next label or service ends after now; zero: none does.
-func nextEnd(devices map[mesh.DeviceID]mesh.Device, now time.Time) time.Time {
+// nextEnd is when the next name or service ends after now; zero: none does.
+func nextEnd(devices map[mesh.DeviceID]mesh.Device, cells map[mesh.CellID]mesh.Cell, now time.Time) time.Time {
 	var next time.Time
 	for _, d := range devices {
 		if d.Limits.Expires.After(now) {
 			next = sooner(next, d.Limits.Expires)
 		}
 	}
-	return sooner(next, nextLabelEnd(devices, now))
+	return sooner(next, nextNameEnd(devices, cells, now))
 }
 
-// nextLabelEnd is when the next label ends after now; zero: none does.
-func nextLabelEnd(devices map[mesh.DeviceID]mesh.Device, now time.Time) time.Time {
+// nextNameEnd is when the next label or earlier place ends after now; zero: none
+// does.
+func nextNameEnd(devices map[mesh.DeviceID]mesh.Device, cells map[mesh.CellID]mesh.Cell, now time.Time) time.Time {
 	var next time.Time
+	ends := func(t time.Time) {
+		if t.After(now) {
+			next = sooner(next, t)
+		}
+	}
 	for _, d := range devices {
 		for _, l := range d.Labels {
-			if l.NotAfter.After(now) {
-				next = sooner(next, l.NotAfter)
-			}
+			ends(l.NotAfter)
+		}
+		for _, e := range d.Earlier {
+			ends(e.NotAfter)
+		}
+	}
+	for _, c := range cells {
+		for _, e := range c.Earlier {
+			ends(e.NotAfter)
 		}
 	}
 	return next

@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -61,7 +62,8 @@ func (s *Service) missing(id mesh.DeviceID) (string, error) {
 	return "", nil
 }
 
-// places are where the device is to be served, as far as this server sees.
+// places are where the device is to be served, as far as this server sees. Nobody
+// waits for those in which it was served earlier.
 func (s *Service) places(d mesh.Device, m mesh.Member) []mesh.Placement {
 	spent := func(id string) mesh.Traffic { v, _ := s.view.spent.Get(id); return v.Moved }
 	if mesh.DeviceStanding(d, m, spent(string(d.ID)), time.Now()) != mesh.StandingOK {
@@ -78,7 +80,7 @@ func (s *Service) places(d mesh.Device, m mesh.Member) []mesh.Placement {
 			}
 		}
 	}
-	return mesh.Placements(d, cells, taken)
+	return slices.DeleteFunc(mesh.Placements(d, cells, taken), func(p mesh.Placement) bool { return !p.Until.IsZero() })
 }
 
 // missingIn counts the cores of one cell that are ready, and says what one of them

@@ -13,9 +13,9 @@ import (
 
 const (
 	// upkeepBatch is how many devices one transaction looks after, also when each
-	// has four labels in two cells; upkeepPass is how many one pass does: who turns
+	// has three labels in four cells; upkeepPass is how many one pass does: who turns
 	// on a schedule has them all due at once.
-	upkeepBatch = 4
+	upkeepBatch = 3
 	upkeepPass  = 400
 	upkeepRest  = time.Second
 )
@@ -39,7 +39,7 @@ func (k *keeping) pass(ctx context.Context, full bool) (time.Time, error) {
 	for id, cell := range v.cells.All() {
 		kept, at := cell.Upkeep(c, now)
 		next = sooner(next, at)
-		if !reflect.DeepEqual(kept.Paths, cell.Paths) {
+		if !reflect.DeepEqual(kept.Paths, cell.Paths) || len(kept.Earlier) != len(cell.Earlier) {
 			errs = append(errs, k.cell(ctx, id, c, now))
 		}
 	}
@@ -47,7 +47,7 @@ func (k *keeping) pass(ctx context.Context, full bool) (time.Time, error) {
 	for id, d := range v.devices.All() {
 		kept, at := d.Upkeep(c, now)
 		next = sooner(next, at)
-		if !reflect.DeepEqual(kept.Labels, d.Labels) || k.lacksVerifiers(d) {
+		if !reflect.DeepEqual(kept.Labels, d.Labels) || len(kept.Earlier) != len(d.Earlier) || k.lacksVerifiers(d) {
 			todo = append(todo, id)
 		}
 	}

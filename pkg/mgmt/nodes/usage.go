@@ -137,17 +137,20 @@ func (s *Service) metered(se *session, r *controlpb.Report) {
 	s.usage.add(mesh.CoreID(se.peer.ID), meterOf(se.hello), r, s.mayServe(se.peer), time.Now())
 }
 
-// mayServe returns which devices a core may have served: those of its cell, and
-// of cells that were lost and have it for a fallback, also when they are well again.
-// A core must not count for the devices of others.
+// mayServe returns which devices a core may have served: those of its cell, those
+// that were moved from it of late, and those of cells that were lost and have it for
+// a fallback, also when they are well again. A core must not count for the devices of
+// others.
 func (s *Service) mayServe(p identity.Peer) func(mesh.DeviceID) bool {
 	core, _ := s.view.cores.Get(mesh.CoreID(p.ID))
 	cells := s.view.cells.All()
+	earlier := func(e mesh.EarlierPlace) bool { return e.Cell == core.Cell }
 	return func(id mesh.DeviceID) bool {
 		d, ok := s.view.devices.Get(id)
 		home := cells[d.Assigned.Cell]
 		lost := home.State != mesh.CellActive || !home.Compromised.IsZero()
-		return ok && (d.Assigned.Cell == core.Cell || lost && mesh.MayHost(core.Cell, home.ID, cells))
+		return ok && (d.Assigned.Cell == core.Cell || lost && mesh.MayHost(core.Cell, home.ID, cells) ||
+			slices.ContainsFunc(d.Earlier, earlier) || slices.ContainsFunc(home.Earlier, earlier))
 	}
 }
 

@@ -27,7 +27,7 @@ func (s *Service) people(d mesh.Device) *store.People {
 	if v, ok := spent[string(d.ID)]; ok {
 		note(p.Spent, v.ID, v)
 	}
-	if own.State != mesh.CellActive {
+	if !d.AtHome(own) {
 		s.hosts(p, d, cells, spent)
 	}
 	return p
@@ -53,21 +53,27 @@ func note[K ~string, V any](in map[K]store.Item[V], id K, v V) {
 }
 
 // places are the cells whose names the device's client is given, and why others
-// are left out: those of a cell that is not active are not, although they may
-// still work.
+// are left out: those of a cell that is not active are not, nor those of where it
+// was served earlier, although they may still work.
 func places(p *store.People, d mesh.Device, now time.Time) (given []mesh.Placement, left []subscription.Left) {
+	hide := func(c mesh.Cell, why string) {
+		left = append(left, subscription.Left{Name: c.Name, Cell: c.Name, Reason: why})
+	}
 	for _, at := range p.Places(d.ID, now) {
-		if at.Cell.State == mesh.CellActive {
+		switch {
+		case at.Offered():
 			given = append(given, at.Placement)
+		case !at.Until.IsZero():
+			hide(at.Cell, "the device was served there earlier; what clients still have of it works until "+at.Until.UTC().Format("2006-01-02 15:04 MST"))
 		}
 	}
 	own := p.Cells[d.Assigned.Cell].Value
 	if own.State == mesh.CellActive {
-		return given, nil
+		return given, left
 	}
-	left = append(left, subscription.Left{Name: own.Name, Cell: own.Name, Reason: "the cell is " + string(own.State)})
+	hide(own, "the cell is "+string(own.State))
 	if len(given) == 0 {
-		left = append(left, subscription.Left{Name: own.Name, Cell: own.Name, Reason: "no fallback takes the device in: there is none that is active, or it has no room for more of the member's devices or traffic"})
+		hide(own, "no fallback takes the device in: there is none that is active, or it has no room for more of the member's devices or traffic")
 	}
 	return given, left
 }

@@ -204,6 +204,37 @@ func TestACompromisedCellsNamesAreNotGiven(t *testing.T) {
 	want(id, "Berlin", "")
 }
 
+// What is left of where a device was served earlier is given to nobody.
+func TestNamesOfEarlierPlacesAreNotGiven(t *testing.T) {
+	w := start(t)
+	ada := w.addMember("ada")
+	host, old, home := w.addCell("Oslo"), w.addCell("Bonn"), w.addCell("Berlin")
+	id, _ := w.addDevice(ada, home)
+	until := time.Now().Add(time.Hour)
+	want := func(cells string, why ...string) {
+		t.Helper()
+		gotCells, gotWhy := cellsOf(w.profileOf(t, id))
+		if gotCells != cells || strings.Count(gotWhy, "served there earlier") != len(why) {
+			t.Errorf("cells %q, left out %q", gotCells, gotWhy)
+		}
+		for _, s := range why {
+			if !strings.Contains(gotWhy, s) {
+				t.Errorf("left out %q, want %q", gotWhy, s)
+			}
+		}
+	}
+	w.setCell(home, func(c *mesh.Cell) { c.Earlier = []mesh.EarlierPlace{{Cell: host, Guest: true, NotAfter: until}} })
+	want("Berlin", "until "+until.UTC().Format("2006-01-02 15:04"))
+	w.setDevice(id, func(d *mesh.Device) { d.Earlier = []mesh.EarlierPlace{{Cell: old, NotAfter: until}} })
+	want("Berlin", "", "")
+	w.setCell(home, func(c *mesh.Cell) { c.State = mesh.CellCompromised })
+	want("", "", "")
+	w.setCell(home, func(c *mesh.Cell) { c.Fallback = []mesh.CellID{host} })
+	want("Oslo", "")
+	w.setDevice(id, func(d *mesh.Device) { d.Earlier[0].NotAfter = time.Now() })
+	want("Oslo")
+}
+
 // S-06, S-08: who is not served gets a valid answer that says so.
 func TestStandings(t *testing.T) {
 	now := time.Now()
