@@ -47,6 +47,9 @@ func TestClientsFollowTheirCell(t *testing.T) {
 	setState(t, m, oldCell, mesh.CellCompromised)
 	tell("compromised", fallbackSuffix)
 	before.works(t) // who has not fetched yet is still served
+	if page := string(s.served(t, "", "?format=html&lang=en")); !strings.Contains(page, "Your own servers cannot be used just now") {
+		t.Error("the member is not told")
+	}
 	if x := call(t, m, admin.SubExplain, admin.SubExplainRequest{Ref: string(s.device.ID), UserAgent: "sing-box/1.12"}); !x.Fallback {
 		t.Errorf("explained as %+v", x)
 	}
@@ -54,6 +57,9 @@ func TestClientsFollowTheirCell(t *testing.T) {
 
 	setState(t, m, oldCell, mesh.CellActive)
 	tell("restored", oldSuffix)
+	if page := string(s.served(t, "", "?format=html&lang=en")); strings.Contains(page, "Your own servers cannot be used just now") {
+		t.Error("the member is still told so")
+	}
 
 	setState(t, m, oldCell, mesh.CellCompromised)
 	tell("compromised again", fallbackSuffix)

@@ -57,6 +57,9 @@ func announcement(p Profile) string {
 	if n := notice(p, p.Nodes, nil); n != "" {
 		out = append(out, n)
 	}
+	if p.Guest() {
+		out = append(out, noticeGuest)
+	}
 	if p.Stale {
 		out = append(out, "⚠ "+p.AsOf.UTC().Format("2006-01-02 15:04 UTC"))
 	}

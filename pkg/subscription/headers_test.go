@@ -68,6 +68,19 @@ func TestHeadersSayWhatAppsShow(t *testing.T) {
 	}
 }
 
+// A member whose cell is compromised is told, whatever app reads it.
+func TestGuestsAreTold(t *testing.T) {
+	p := everything(t)
+	p.Nodes[0].Guest = true
+	if got := announcement(p); got != noticeGuest+"\nMaintenance on Friday" {
+		t.Errorf("got %q", got)
+	}
+	p.Standing = mesh.StandingExpired
+	if got := announcement(p); strings.Contains(got, noticeGuest) {
+		t.Errorf("who is not served is told %q", got)
+	}
+}
+
 // TestOldNewsHasADate: a server without a quorum says of when it speaks (S-10).
 func TestOldNewsHasADate(t *testing.T) {
 	p := everything(t)

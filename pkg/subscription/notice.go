@@ -14,6 +14,7 @@ const (
 	noticeExhausted = "⛔ Traffic used up · Трафик исчерпан"
 	noticeGone      = "⛔ No longer served · Доступ закрыт"
 	noticeNone      = "⚠ No server for this app · Нет серверов для этого приложения"
+	noticeGuest     = "ⓘ Other servers meanwhile: your own cannot be used · Временно другие серверы: ваши недоступны"
 	noticePrivate   = "⚠ More servers in sing-box or Clash · Больше серверов в sing-box или Clash"
 )
 

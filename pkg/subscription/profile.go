@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"slices"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -34,6 +35,12 @@ type Profile struct {
 	// TrustsCA says that who asks has installed the authorities of private cells
 	// by hand, so that formats which cannot carry them may name such cells.
 	TrustsCA bool
+}
+
+// Guest says whether the device is served elsewhere, since its own cell is
+// compromised.
+func (p Profile) Guest() bool {
+	return p.Standing == mesh.StandingOK && slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.Guest })
 }
 
 // Node is one way into a core: an address, the name to ask there for, and an offer.

@@ -113,6 +113,18 @@ func TestWhoIsNotServedReadsWhy(t *testing.T) {
 	}
 }
 
+func TestGuestsAreTold(t *testing.T) {
+	p := profile()
+	for _, guest := range []bool{false, true} {
+		p.Nodes[0].Guest = guest
+		for _, tag := range languages {
+			if text, _ := draw(t, p, Request{Language: tag.String()}); strings.Contains(text, texts[tag]["guest"]) != guest {
+				t.Errorf("a guest %v in %s", guest, tag)
+			}
+		}
+	}
+}
+
 func TestLanguages(t *testing.T) {
 	for _, tt := range []struct{ name, accept, want string }{
 		{"", "", "en"}, {"", "ru", "ru"}, {"", "ru-RU,ru;q=0.9,en;q=0.8", "ru"}, {"", "de, en;q=0.5", "en"}, {"", "uk,ru;q=0.8,en;q=0.1", "ru"},

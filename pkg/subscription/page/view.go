@@ -34,7 +34,8 @@ type view struct {
 	Link    string
 	Systems []System
 	Browser browser
-	Private bool // some nodes are of cells with an authority of their own
+	Guest   string // "" when the device is served by its own cell
+	Private bool   // some nodes are of cells with an authority of their own
 	Formats []document
 }
 
@@ -74,6 +75,9 @@ func newView(p subscription.Profile, r Request, code qr.Code) view {
 		v.Trouble = t["standing."+string(p.Standing)]
 	} else if len(p.Nodes) == 0 {
 		v.Standing, v.Trouble = "none", t["standing.none"]
+	}
+	if p.Guest() {
+		v.Guest = t["guest"]
 	}
 	if p.Stale {
 		v.Age = p.AsOf.UTC().Format("2006-01-02 15:04 UTC")
