@@ -94,5 +94,11 @@ func afterwards(f admin.CellForecast, to mesh.CellState) string {
 	if to != mesh.CellActive && f.Stranded > 0 {
 		next += fmt.Sprintf("\n%s without a fallback: meshctl admin cell set %s --fallback OTHER, or move them: meshctl admin cell move %s OTHER", someOf(f.Stranded, "device"), f.Cell, f.Cell)
 	}
+	for _, h := range f.Hosts {
+		if to != mesh.CellActive && h.CoresReady == 0 {
+			next += fmt.Sprintf("\nwarning: cell %s takes in %s and has no core that is ready: meshctl admin token create --role core --cell %[1]s, or another fallback: meshctl admin cell set %[3]s --fallback OTHER",
+				clean(h.Name), someOf(h.Devices, "device"), f.Cell)
+		}
+	}
 	return next
 }

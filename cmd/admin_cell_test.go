@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/meshctl/meshctl/pkg/admin"
@@ -42,6 +43,17 @@ func TestWaysInAsPeopleWriteThem(t *testing.T) {
 	for _, bad := range [][]string{{"vless"}, {"default", "vless-ws"}, {"vless-ws", ""}} {
 		if got, err := parseOffers(bad); err == nil {
 			t.Errorf("%q is read as %v", bad, got)
+		}
+	}
+}
+
+// What went wrong is said after the act too: with --yes nobody has read it before.
+func TestAFallbackWithoutACoreIsWarnedOf(t *testing.T) {
+	f := admin.CellForecast{Cell: "cell-aaaaaaaaaaaaaaaa", Devices: 3, Hosts: []admin.CellHost{{Name: "empty", Devices: 2}, {Name: "good", Devices: 1, CoresReady: 1}}}
+	for to, want := range map[mesh.CellState]bool{mesh.CellCompromised: true, mesh.CellRetired: true, mesh.CellActive: false} {
+		got := afterwards(f, to)
+		if strings.Contains(got, "warning: cell empty takes in 2 devices and has no core that is ready") != want || strings.Contains(got, "cell good") {
+			t.Errorf("%s: %s", to, got)
 		}
 	}
 }
