@@ -296,6 +296,7 @@ func TestGoodbyeLetsOpenStreamsFinish(t *testing.T) {
 					t.Errorf("got %q", got)
 				}
 				core.Close()
+				synctest.Wait() // the peer may close the connection before this side has closed its stream
 				entry.Close()
 				if entryErr, coreErr := p.wait(); entryErr != nil || coreErr != nil {
 					t.Errorf("ended with %v and %v", entryErr, coreErr)

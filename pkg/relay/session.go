@@ -191,7 +191,7 @@ func (s *Session) kill(code Code) {
 }
 
 // lose ends the session because of err. Streams keep what they have received. After a goodbye, and
-// with no stream left, it is no fault that the connection ends.
+// with no stream under way, it is no fault that the connection ends.
 func (s *Session) lose(err error) {
 	code := CodeLost
 	if _, ok := errors.AsType[protocolError](err); ok {
@@ -202,10 +202,17 @@ func (s *Session) lose(err error) {
 	s.end(err, code, false)
 }
 
+// settled says whether nothing is under way: a stream that both sides have ended may still be read
+// here, and not be closed yet.
 func (s *Session) settled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.all) == 0 && (s.byeHeard || s.byeSent)
+	for st := range s.all {
+		if st.live {
+			return false
+		}
+	}
+	return s.byeHeard || s.byeSent
 }
 
 // end ends the session once. farewell is what the peer and the streams are told.

@@ -118,12 +118,30 @@ func (s *Session) writeLoop() error {
 		select {
 		case <-s.kick:
 			if err := s.writeQueued(); err != nil {
+				s.hearOut()
 				s.lose(fmt.Errorf("write: %w", err))
 				return err
 			}
 		case <-s.done:
 			return s.writeFarewell()
 		}
+	}
+}
+
+// hearOut waits a moment, after a goodbye, for the reader to come to the end: a peer that has closed
+// the connection in good order may have said more than was read so far.
+func (s *Session) hearOut() {
+	s.mu.Lock()
+	leaving := s.byeSent || s.byeHeard
+	s.mu.Unlock()
+	if !leaving {
+		return
+	}
+	late := time.NewTimer(farewellTime)
+	defer late.Stop()
+	select {
+	case <-s.done:
+	case <-late.C:
 	}
 }
 
