@@ -189,7 +189,7 @@ func TestARestlessNodeFillsNoAudit(t *testing.T) {
 	}
 	by := 0
 	for _, r := range records {
-		if r.Value.Actor == actor {
+		if r.Value.Actor == actor && !strings.HasSuffix(r.Value.Action, ".upkeep") { // that the leader does by itself
 			by++
 		}
 	}
