@@ -90,15 +90,19 @@ func afterwards(f admin.CellForecast, to mesh.CellState) string {
 	if f.Devices == 0 && f.Dismissed == 0 {
 		return "no client has to learn of it"
 	}
-	next := "clients learn of it at their next fetch; who opens the app or updates the profile learns at once"
-	if to != mesh.CellActive && f.Stranded > 0 {
-		next += fmt.Sprintf("\n%s without a fallback: meshctl admin cell set %s --fallback OTHER, or move them: meshctl admin cell move %s OTHER", someOf(f.Stranded, "device"), f.Cell, f.Cell)
+	out := []string{"clients learn of it at their next fetch; who opens the app or updates the profile learns at once"}
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if to == mesh.CellActive {
+		return out[0]
+	}
+	if f.Stranded > 0 {
+		say("%s without a fallback: meshctl admin cell set %s --fallback OTHER, or move them: meshctl admin cell move %[2]s OTHER", someOf(f.Stranded, "device"), f.Cell)
 	}
 	for _, h := range f.Hosts {
-		if to != mesh.CellActive && h.CoresReady == 0 {
-			next += fmt.Sprintf("\nwarning: cell %s takes in %s and has no core that is ready: meshctl admin token create --role core --cell %[1]s, or another fallback: meshctl admin cell set %[3]s --fallback OTHER",
+		if h.CoresReady == 0 {
+			say("warning: cell %s takes in %s and has no core that is ready: meshctl admin token create --role core --cell %[1]s, or another fallback: meshctl admin cell set %[3]s --fallback OTHER",
 				clean(h.Name), someOf(h.Devices, "device"), f.Cell)
 		}
 	}
-	return next
+	return strings.Join(out, "\n")
 }
