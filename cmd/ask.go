@@ -44,8 +44,7 @@ func confirm(c *cobra.Command, yes bool, question string) error {
 		return nil
 	}
 	if !isTerminal(c.InOrStdin()) {
-		fmt.Fprintln(c.ErrOrStderr(), question)
-		return usagef("%s: not done without a confirmation", c.CommandPath()).hint("add --yes when nobody can answer")
+		return usagef("%s: not done without a confirmation: %s", c.CommandPath(), question).hint("add --yes when nobody can answer")
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)
 	in := bufio.NewReader(io.LimitReader(c.InOrStdin(), 64))
