@@ -144,22 +144,31 @@ func TestTheChildOrdersCertificates(t *testing.T) {
 	}
 }
 
-// What is taken away while it is under way ends, and leaves no record.
-func TestAnOrderThatIsTakenAwayEnds(t *testing.T) {
+const stalledName = "*.a.example.net"
+
+// inTheMidst is a site whose child has made one order, the first of core-a, which
+// does not end while the name server behaves as it does.
+func inTheMidst(t *testing.T) (*site, *acmetest.Authority, *orders, *acmetest.DNS) {
+	t.Helper()
 	d := acmetest.NewDNS(t, []string{"example.net."})
 	a := acmetest.NewAuthority(t, d.Addr, "")
 	o := &orders{order: &CertsOrder{
 		Directory: a.URL, Roots: a.Roots, AccountKey: accountKey(t), Credential: acmetest.Secret, AllowMissingCAA: true,
 		DNS: mesh.DNSProvider{Kind: mesh.DNSUpdate, Server: d.Addr, KeyName: acmetest.Key, Algorithm: acmetest.Algorithm, Resolvers: []string{d.Addr}},
 	}}
-	const name = "*.a.example.net"
 	d.Misbehave(0, true, false) // the record never shows
-	o.want(CertRequest{ID: "core-a", Attempt: 1, Name: name, Request: certRequest(t, name)})
+	o.want(CertRequest{ID: "core-a", Attempt: 1, Name: stalledName, Request: certRequest(t, stalledName)})
 	s := newSite(t, "", func(f *Foreman) { f.Certs = o })
 	until(t, "the order is made", func() bool { return a.Orders() == 1 })
+	return s, a, o, d
+}
+
+// What is taken away while it is under way ends, and leaves no record.
+func TestAnOrderThatIsTakenAwayEnds(t *testing.T) {
+	s, _, o, d := inTheMidst(t)
 	pid := s.Status().PID
 	d.Misbehave(0, false, false)
-	other := CertRequest{ID: "core-b", Attempt: 2, Name: name, Request: certRequest(t, name)}
+	other := CertRequest{ID: "core-b", Attempt: 2, Name: stalledName, Request: certRequest(t, stalledName)}
 	o.want(other)
 	s.Wake()
 	if out := o.outcome(t, "core-b", 2); out.Failure != "" {
@@ -175,17 +184,7 @@ func TestAnOrderThatIsTakenAwayEnds(t *testing.T) {
 
 // A child that is killed in the midst of an order is replaced by one that makes it.
 func TestAnOrderOutlivesTheChild(t *testing.T) {
-	d := acmetest.NewDNS(t, []string{"example.net."})
-	a := acmetest.NewAuthority(t, d.Addr, "")
-	o := &orders{order: &CertsOrder{
-		Directory: a.URL, Roots: a.Roots, AccountKey: accountKey(t), Credential: acmetest.Secret, AllowMissingCAA: true,
-		DNS: mesh.DNSProvider{Kind: mesh.DNSUpdate, Server: d.Addr, KeyName: acmetest.Key, Algorithm: acmetest.Algorithm, Resolvers: []string{d.Addr}},
-	}}
-	const name = "*.a.example.net"
-	d.Misbehave(0, true, false) // the record never shows
-	o.want(CertRequest{ID: "core-a", Attempt: 1, Name: name, Request: certRequest(t, name)})
-	s := newSite(t, "", func(f *Foreman) { f.Certs = o })
-	until(t, "the order is made", func() bool { return a.Orders() == 1 })
+	s, a, o, d := inTheMidst(t)
 	if err := syscall.Kill(s.Status().PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
