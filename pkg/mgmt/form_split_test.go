@@ -113,7 +113,13 @@ func TestASplitFoundsNothingUntilItHeals(t *testing.T) {
 		}
 	}
 	x.confs[0].Peers, x.confs[2].Peers = whole, whole
-	lose := sync.OnceFunc(func() { c.end(); <-c.done })
+	lost, looked := make(chan struct{}), make(chan struct{})
+	lose := sync.OnceFunc(func() {
+		c.end()
+		<-c.done
+		close(lost)
+		<-looked
+	})
 	a = x.start(0, func(s *Server) {
 		s.step = func(step string) error {
 			if step == "asked b" {
@@ -122,9 +128,19 @@ func TestASplitFoundsNothingUntilItHeals(t *testing.T) {
 			return nil
 		}
 	})
-	a.says(t, "2 of 3 servers are there (a, b); waiting for "+x.confs[2].GossipListen)
-	if x.has(0, fileServer) || !strings.Contains(b.logs.String(), "founding promised") {
-		t.Error("a has founded without c, or b has promised nothing")
+	b.says(t, "founding promised")
+	select {
+	case <-lost:
+	case <-time.After(60 * time.Second):
+		t.Fatal("a has not asked b within 60 s")
+	}
+	before := len(a.logs.String()) // it may have met b before it met c, and said so
+	close(looked)
+	eventually(t, "a waits for c", func() bool {
+		return strings.Contains(a.logs.String()[before:], "2 of 3 servers are there (a, b); waiting for "+x.confs[2].GossipListen)
+	})
+	if x.has(0, fileServer) {
+		t.Error("a has founded without c")
 	}
 	x.start(2)
 	a.serves(t)
