@@ -28,6 +28,10 @@ var folders = map[string]members{
 		public:   "id role suspended revoked banned created",
 		personal: "name",
 	},
+	"auditchain": {
+		kind:   "audit segment",
+		public: "id first through count records sum sealed",
+	},
 	"backup": {
 		kind: "backup settings",
 		public: "every heartbeat proveEvery totalsEvery plaintextObjects run verify " +
@@ -56,9 +60,11 @@ var folders = map[string]members{
 		kind: "config",
 		public: "certLife.node certLife.admin certLife.mgmt renewGrace staleIfError epoch " +
 			"subscription.certificate subscription.updateInterval labels.every labels.overlap " +
+			"bot.noSecrets bot.noGuests bot.deviceLimit " +
 			"restored.at restored.backup restored.epoch restored.collect restored.collected",
 		personal: "allowedAddresses mgmtAddresses entryAddresses epochProof subscription.name subscription.title " +
-			"subscription.supportUrl subscription.pageUrl subscription.announce subscription.agents",
+			"subscription.supportUrl subscription.pageUrl subscription.announce subscription.agents " +
+			"alerts.rules alerts.mutes",
 	},
 	"cores": {
 		kind:     "core",
@@ -76,9 +82,14 @@ var folders = map[string]members{
 		public:   "id revoked banned version joined",
 		personal: "name",
 	},
+	"hooks": {
+		kind:     "webhook",
+		public:   "name events severity created",
+		personal: "host",
+	},
 	"members": {
 		kind:     "member",
-		public:   "id state created",
+		public:   "id state created deviceLimit",
 		personal: "name note",
 	},
 	"revocations": {
@@ -105,6 +116,11 @@ var folders = map[string]members{
 		kind:     "subscription certificate",
 		public:   "order.asked order.by order.issued order.notAfter order.failures order.failed order.next",
 		personal: "name order.request order.chain order.reason",
+	},
+	"telegram": {
+		kind:     "telegram user",
+		public:   "id admin member state created",
+		personal: "telegram name language",
 	},
 	"tokens": {
 		kind:     "token",

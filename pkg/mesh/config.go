@@ -26,6 +26,8 @@ type Config struct {
 	StaleIfError Duration             `json:"staleIfError"`
 	Subscription SubscriptionSettings `json:"subscription,omitzero"`
 	Labels       LabelRotation        `json:"labels,omitzero"`
+	Bot          BotSettings          `json:"bot,omitzero"`
+	Alerts       AlertSettings        `json:"alerts,omitzero"`
 	// Epoch rises when state is restored from a backup; nodes refuse a lower one.
 	Epoch int64 `json:"epoch"`
 	// EpochProof is the root's word for Epoch, without which nobody follows a

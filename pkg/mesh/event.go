@@ -47,6 +47,23 @@ const (
 	EventMeshRestored     EventType = "mesh-restored"
 	EventMeshCollected    EventType = "mesh-collected"
 	EventQuotaReached     EventType = "quota-reached"
+	EventMgmtLost         EventType = "mgmt-lost"
+	EventMgmtBack         EventType = "mgmt-back"
+	EventQuorumAtRisk     EventType = "quorum-at-risk"
+	EventQuorumSafe       EventType = "quorum-safe"
+	EventRouteProbing     EventType = "route-probing"
+	EventCellCompromised  EventType = "cell-compromised"
+	EventCellRestored     EventType = "cell-restored"
+	EventCellUnreachable  EventType = "cell-unreachable"
+	EventCellReachable    EventType = "cell-reachable"
+	EventMeterDrift       EventType = "meter-drift"
+	EventEntryLost        EventType = "entry-lost"
+	EventEntryReady       EventType = "entry-ready"
+	EventBotTokenShared   EventType = "bot-token-used-elsewhere"
+	EventBotDown          EventType = "bot-down"
+	EventBotUp            EventType = "bot-up"
+	EventNoticesDropped   EventType = "notices-dropped"
+	EventAuditBroken      EventType = "audit-broken"
 )
 
 // Event is something worth telling people about.
@@ -60,18 +77,20 @@ type Event struct {
 	Advice   string    `json:"advice,omitzero"` // what to do
 }
 
-// Actor is who makes a change: "admin:<id>", "local:<uid>", "node:<role/id>",
-// or "system:<part>".
+// Actor is who makes a change: "admin:<id>", "member:<id>", "local:<uid>",
+// "node:<role/id>", "guest" or "system:<part>".
 type Actor string
 
 // AuditRecord is written in the transaction of the change it describes.
 type AuditRecord struct {
-	ID      string    `json:"id"` // rises in the order of writing
-	Time    time.Time `json:"time"`
-	Actor   Actor     `json:"actor"`
-	Request string    `json:"request,omitzero"`
-	Action  string    `json:"action"`
-	Changes []Change  `json:"changes"`
+	ID    string    `json:"id"` // rises in the order of writing
+	Time  time.Time `json:"time"`
+	Actor Actor     `json:"actor"`
+	// Via is how the actor spoke when not with a certificate: "telegram:<id>".
+	Via     string   `json:"via,omitzero"`
+	Request string   `json:"request,omitzero"`
+	Action  string   `json:"action"`
+	Changes []Change `json:"changes"`
 }
 
 // Change is one object before and after, secrets redacted. Nil before means
@@ -80,4 +99,16 @@ type Change struct {
 	Object string         `json:"object"` // kind/id
 	Before map[string]any `json:"before,omitzero"`
 	After  map[string]any `json:"after,omitzero"`
+}
+
+// AuditSegment is a link of the chain over the audit records: what it covers,
+// and the hash that the next link builds on.
+type AuditSegment struct {
+	ID      string    `json:"id"`      // number, 16 hex digits, without gaps
+	First   string    `json:"first"`   // id of the first record in it
+	Through string    `json:"through"` // id of the last
+	Count   int       `json:"count"`
+	Records string    `json:"records"` // hex of SHA-256 over the records
+	Sum     string    `json:"sum"`     // hex of SHA-256 over the link before and this one
+	Sealed  time.Time `json:"sealed"`
 }

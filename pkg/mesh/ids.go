@@ -18,6 +18,8 @@ type (
 	ServerID string // a management server
 	AdminID  string
 	TokenID  string
+	// TelegramUserID is ours for a Telegram user, whose own number is personal.
+	TelegramUserID string
 )
 
 const (
@@ -104,3 +106,12 @@ func NewTokenID() TokenID { return TokenID(newID("token")) }
 
 // ParseTokenID checks s. It returns ErrInvalid.
 func ParseTokenID(s string) (TokenID, error) { v, err := parseID("token", s); return TokenID(v), err }
+
+// NewTelegramUserID returns a random id.
+func NewTelegramUserID() TelegramUserID { return TelegramUserID(newID("tg")) }
+
+// ParseTelegramUserID checks s. It returns ErrInvalid.
+func ParseTelegramUserID(s string) (TelegramUserID, error) {
+	v, err := parseID("tg", s)
+	return TelegramUserID(v), err
+}

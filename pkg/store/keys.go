@@ -42,6 +42,15 @@ import (
 //	├── alive/<role>/<id>            under the lease of the server that holds the stream
 //	├── events/<time id>             trimmed by age and number
 //	├── audit/<time id>              trimmed by age and number
+//	├── auditchain/<number>          links over the audit records
+//	├── alerts/<rule>.<hash>         rules that hold
+//	├── hooks/<name>                 webhooks, URL and key sealed
+//	├── outbox/<time id>             notices on their way out, dropped after a day
+//	├── telegram/<telegram user id>  who is linked, asked to join or is blocked
+//	├── telegramcodes/<hash>         codes that link
+//	├── chats/<number>               what the bot waits for
+//	├── threads/<chat>.<message>     to whom replies go, trimmed by age
+//	├── shown/<token id>             join tokens that stand in a chat
 //	├── once/<hash>                  things that may happen once
 //	├── names/<kind>/<name>          who has a label; base64url, since labels are data
 //	│   ├── devices/<member id>/<name>   devices' labels are unique within a member
@@ -84,6 +93,15 @@ const (
 	folderAlive       = "alive"
 	folderEvents      = "events"
 	folderAudit       = "audit"
+	folderAuditChain  = "auditchain"
+	folderAlerts      = "alerts"
+	folderHooks       = "hooks"
+	folderOutbox      = "outbox"
+	folderTelegram    = "telegram"
+	folderCodes       = "telegramcodes"
+	folderChats       = "chats"
+	folderThreads     = "threads"
+	folderShown       = "shown"
 	folderOnce        = "once"
 	folderNames       = "names"
 	folderSuffixes    = "suffixes"
@@ -207,3 +225,9 @@ func DNSCredentialPlace() string { return place(folderACME, ACMEKey, "dns.creden
 // SubCertKeyPlace is the place of SubscriptionCert.Key and of Pending, which
 // becomes Key.
 func SubCertKeyPlace() string { return place(folderSubCert, SubCertKey, "key") }
+
+// HookURLPlace is the place of Webhook.URL, for Seal and Unseal.
+func HookURLPlace(name string) string { return place(folderHooks, name, "url") }
+
+// HookSecretPlace is the place of Webhook.Secret, for Seal and Unseal.
+func HookSecretPlace(name string) string { return place(folderHooks, name, "secret") }

@@ -111,6 +111,39 @@ func (s *Store) nameless() {
 		kind: kind{folder: folderEvents, name: "event", sealed: true}}
 	s.Audit = &Collection[string, mesh.AuditRecord]{s: s,
 		kind: kind{folder: folderAudit, name: "audit", sealed: true}}
+	s.AuditChain = &Collection[string, mesh.AuditSegment]{s: s,
+		kind: kind{folder: folderAuditChain, name: "audit segment"},
+		id:   func(v mesh.AuditSegment) string { return v.ID }}
+	s.telling()
+}
+
+// telling are the kinds of what people are told, and who they are.
+func (s *Store) telling() {
+	s.Alerts = &Collection[string, mesh.Alert]{s: s,
+		kind: kind{folder: folderAlerts, name: "alert"},
+		id:   func(v mesh.Alert) string { return v.ID }}
+	s.Hooks = &Collection[string, mesh.Webhook]{s: s,
+		kind: kind{folder: folderHooks, name: "hook", audited: true, secret: []string{"url", "secret"}},
+		id:   func(v mesh.Webhook) string { return v.Name }}
+	s.Outbox = &Collection[string, mesh.Notice]{s: s,
+		kind: kind{folder: folderOutbox, name: "notice"},
+		id:   func(v mesh.Notice) string { return v.ID }}
+	s.Telegram = &Collection[mesh.TelegramUserID, mesh.TelegramUser]{s: s,
+		kind:  kind{folder: folderTelegram, name: "telegram", audited: true},
+		id:    func(v mesh.TelegramUser) mesh.TelegramUserID { return v.ID },
+		names: func(v mesh.TelegramUser) []label { return []label{{folderTelegram, v.Telegram}} }}
+	s.TelegramCodes = &Collection[string, mesh.TelegramCode]{s: s,
+		kind: kind{folder: folderCodes, name: "telegram code", audited: true},
+		id:   func(v mesh.TelegramCode) string { return v.ID }}
+	s.Chats = &Collection[string, mesh.TelegramChat]{s: s,
+		kind: kind{folder: folderChats, name: "chat"},
+		id:   func(v mesh.TelegramChat) string { return v.ID }}
+	s.Threads = &Collection[string, mesh.TelegramThread]{s: s,
+		kind: kind{folder: folderThreads, name: "thread"},
+		id:   func(v mesh.TelegramThread) string { return v.ID }}
+	s.Shown = &Collection[mesh.TokenID, mesh.TelegramShown]{s: s,
+		kind: kind{folder: folderShown, name: "shown token"},
+		id:   func(v mesh.TelegramShown) mesh.TokenID { return v.Token }}
 }
 
 // checkSuffix refuses a suffix that is not folded, and one at, above or below

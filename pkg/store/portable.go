@@ -27,6 +27,9 @@ type Raw struct {
 //	                       reconcilers
 //	status alive backupstate acmestate election
 //	                       what is so at the moment
+//	alerts outbox chats threads shown telegramcodes
+//	                       what is said at the moment; codes that a lost mesh gave
+//	                       out link nobody to its successor
 //	deletions once importing
 //	                       the store's own; a certificate request that was used
 //	                       once does not outlive the servers that saw it
@@ -39,6 +42,7 @@ var exported = [...]string{
 	folderConfig, folderCA, folderServers, folderAdmins, folderBackup, folderMembers, folderCells, folderCores, folderEntries,
 	folderDevices, folderTokens, folderCerts, folderRevocations, folderRollouts,
 	folderACME, folderSubCert, folderCellCerts,
+	folderTelegram, folderHooks, folderAuditChain,
 	folderTotals,
 }
 
@@ -60,6 +64,7 @@ func (s *Store) portables() map[string]portable {
 		folderMembers: s.Members, folderCells: s.Cells, folderCores: s.Cores, folderEntries: s.Entries,
 		folderDevices: s.Devices, folderTokens: s.Tokens, folderCerts: s.Certs, folderRevocations: s.Revocations,
 		folderACME: s.ACME, folderSubCert: s.SubCert, folderCellCerts: s.CellCerts,
+		folderTelegram: s.Telegram, folderHooks: s.Hooks, folderAuditChain: s.AuditChain,
 		folderRollouts: s.Rollouts, folderTotals: s.Totals, folderAudit: s.Audit,
 	}
 }

@@ -77,8 +77,17 @@ type Store struct {
 	SubCert   *Collection[string, mesh.SubscriptionCert] // one object, SubCertKey
 
 	// Written by transactions themselves; read only.
-	Events *Collection[string, mesh.Event]
-	Audit  *Collection[string, mesh.AuditRecord]
+	Events        *Collection[string, mesh.Event]
+	Audit         *Collection[string, mesh.AuditRecord]
+	AuditChain    *Collection[string, mesh.AuditSegment]
+	Alerts        *Collection[string, mesh.Alert]
+	Hooks         *Collection[string, mesh.Webhook]
+	Outbox        *Collection[string, mesh.Notice]
+	Telegram      *Collection[mesh.TelegramUserID, mesh.TelegramUser] // its label is the decimal number
+	TelegramCodes *Collection[string, mesh.TelegramCode]
+	Chats         *Collection[string, mesh.TelegramChat]
+	Threads       *Collection[string, mesh.TelegramThread]
+	Shown         *Collection[mesh.TokenID, mesh.TelegramShown]
 
 	client *clientv3.Client
 	log    *slog.Logger

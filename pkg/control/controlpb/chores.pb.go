@@ -237,6 +237,70 @@ func (BackupOutcome_Failure) EnumDescriptor() ([]byte, []int) {
 	return file_chores_proto_rawDescGZIP(), []int{19, 0}
 }
 
+type BotOutcome_State int32
+
+const (
+	BotOutcome_UNSPECIFIED BotOutcome_State = 0
+	BotOutcome_WORKING     BotOutcome_State = 1
+	BotOutcome_CONFLICT    BotOutcome_State = 2 // somebody else polls with the same token (409)
+	BotOutcome_LIMITED     BotOutcome_State = 3 // the API wants to be left alone for a while (429)
+	BotOutcome_TOKEN       BotOutcome_State = 4 // the API does not know the token (401, 404)
+	BotOutcome_SERVER      BotOutcome_State = 5 // an answer that is the API's fault (5xx, not JSON)
+	BotOutcome_NETWORK     BotOutcome_State = 6 // no answer
+	BotOutcome_OTHER       BotOutcome_State = 7
+)
+
+// Enum value maps for BotOutcome_State.
+var (
+	BotOutcome_State_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "WORKING",
+		2: "CONFLICT",
+		3: "LIMITED",
+		4: "TOKEN",
+		5: "SERVER",
+		6: "NETWORK",
+		7: "OTHER",
+	}
+	BotOutcome_State_value = map[string]int32{
+		"UNSPECIFIED": 0,
+		"WORKING":     1,
+		"CONFLICT":    2,
+		"LIMITED":     3,
+		"TOKEN":       4,
+		"SERVER":      5,
+		"NETWORK":     6,
+		"OTHER":       7,
+	}
+)
+
+func (x BotOutcome_State) Enum() *BotOutcome_State {
+	p := new(BotOutcome_State)
+	*p = x
+	return p
+}
+
+func (x BotOutcome_State) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BotOutcome_State) Descriptor() protoreflect.EnumDescriptor {
+	return file_chores_proto_enumTypes[3].Descriptor()
+}
+
+func (BotOutcome_State) Type() protoreflect.EnumType {
+	return &file_chores_proto_enumTypes[3]
+}
+
+func (x BotOutcome_State) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BotOutcome_State.Descriptor instead.
+func (BotOutcome_State) EnumDescriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{27, 0}
+}
+
 type OrdersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -281,6 +345,8 @@ type Order struct {
 	Ping          *PingOrder             `protobuf:"bytes,2,opt,name=ping,proto3" json:"ping,omitempty"`
 	Backup        *BackupOrder           `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`
 	Certs         *CertsOrder            `protobuf:"bytes,4,opt,name=certs,proto3" json:"certs,omitempty"`
+	Bot           *BotOrder              `protobuf:"bytes,5,opt,name=bot,proto3" json:"bot,omitempty"`
+	Hooks         *HooksOrder            `protobuf:"bytes,6,opt,name=hooks,proto3" json:"hooks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -339,6 +405,20 @@ func (x *Order) GetBackup() *BackupOrder {
 func (x *Order) GetCerts() *CertsOrder {
 	if x != nil {
 		return x.Certs
+	}
+	return nil
+}
+
+func (x *Order) GetBot() *BotOrder {
+	if x != nil {
+		return x.Bot
+	}
+	return nil
+}
+
+func (x *Order) GetHooks() *HooksOrder {
+	if x != nil {
+		return x.Hooks
 	}
 	return nil
 }
@@ -402,6 +482,8 @@ type ReportRequest struct {
 	Ping          *PingOutcome           `protobuf:"bytes,2,opt,name=ping,proto3" json:"ping,omitempty"`          // when there is a new one
 	Backup        *BackupOutcome         `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`      // when there is a new one
 	Cert          *CertOutcome           `protobuf:"bytes,4,opt,name=cert,proto3" json:"cert,omitempty"`          // when there is a new one
+	Bot           *BotOutcome            `protobuf:"bytes,5,opt,name=bot,proto3" json:"bot,omitempty"`            // when there is a new one
+	Hook          *HookOutcome           `protobuf:"bytes,6,opt,name=hook,proto3" json:"hook,omitempty"`          // when there is a new one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -460,6 +542,20 @@ func (x *ReportRequest) GetBackup() *BackupOutcome {
 func (x *ReportRequest) GetCert() *CertOutcome {
 	if x != nil {
 		return x.Cert
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetBot() *BotOutcome {
+	if x != nil {
+		return x.Bot
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetHook() *HookOutcome {
+	if x != nil {
+		return x.Hook
 	}
 	return nil
 }
@@ -2092,26 +2188,568 @@ func (x *CertOutcome) GetIdentities() []string {
 	return nil
 }
 
+// BotOrder asks for the Telegram bot.
+type BotOrder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"` // secret
+	Apis          []string               `protobuf:"bytes,2,rep,name=apis,proto3" json:"apis,omitempty"`   // base URLs of the Bot API, in order of preference
+	Proxy         string                 `protobuf:"bytes,3,opt,name=proxy,proto3" json:"proxy,omitempty"` // secret: URL; "": none
+	Mesh          string                 `protobuf:"bytes,4,opt,name=mesh,proto3" json:"mesh,omitempty"`   // id
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BotOrder) Reset() {
+	*x = BotOrder{}
+	mi := &file_chores_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BotOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BotOrder) ProtoMessage() {}
+
+func (x *BotOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BotOrder.ProtoReflect.Descriptor instead.
+func (*BotOrder) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *BotOrder) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *BotOrder) GetApis() []string {
+	if x != nil {
+		return x.Apis
+	}
+	return nil
+}
+
+func (x *BotOrder) GetProxy() string {
+	if x != nil {
+		return x.Proxy
+	}
+	return ""
+}
+
+func (x *BotOrder) GetMesh() string {
+	if x != nil {
+		return x.Mesh
+	}
+	return ""
+}
+
+// BotOutcome is how the bot's connection goes, whenever that changes. It has no
+// text, so that nothing of the token can be in it.
+type BotOutcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	State         BotOutcome_State       `protobuf:"varint,1,opt,name=state,proto3,enum=meshctl.v1.BotOutcome_State" json:"state,omitempty"`
+	Failures      uint32                 `protobuf:"varint,2,opt,name=failures,proto3" json:"failures,omitempty"`                       // in a row
+	RetryNanos    int64                  `protobuf:"varint,3,opt,name=retry_nanos,json=retryNanos,proto3" json:"retry_nanos,omitempty"` // when it will be tried again
+	Username      string                 `protobuf:"bytes,4,opt,name=username,proto3" json:"username,omitempty"`                        // of the bot, once known
+	Api           uint32                 `protobuf:"varint,5,opt,name=api,proto3" json:"api,omitempty"`                                 // which of BotOrder.apis is used
+	Ignored       uint64                 `protobuf:"varint,6,opt,name=ignored,proto3" json:"ignored,omitempty"`                         // updates that were ignored or refused, since the order
+	Updates       uint64                 `protobuf:"varint,7,opt,name=updates,proto3" json:"updates,omitempty"`                         // that were handled, since the order
+	Sent          uint64                 `protobuf:"varint,8,opt,name=sent,proto3" json:"sent,omitempty"`                               // messages, since the order
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BotOutcome) Reset() {
+	*x = BotOutcome{}
+	mi := &file_chores_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BotOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BotOutcome) ProtoMessage() {}
+
+func (x *BotOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BotOutcome.ProtoReflect.Descriptor instead.
+func (*BotOutcome) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *BotOutcome) GetState() BotOutcome_State {
+	if x != nil {
+		return x.State
+	}
+	return BotOutcome_UNSPECIFIED
+}
+
+func (x *BotOutcome) GetFailures() uint32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *BotOutcome) GetRetryNanos() int64 {
+	if x != nil {
+		return x.RetryNanos
+	}
+	return 0
+}
+
+func (x *BotOutcome) GetUsername() string {
+	if x != nil {
+		return x.Username
+	}
+	return ""
+}
+
+func (x *BotOutcome) GetApi() uint32 {
+	if x != nil {
+		return x.Api
+	}
+	return 0
+}
+
+func (x *BotOutcome) GetIgnored() uint64 {
+	if x != nil {
+		return x.Ignored
+	}
+	return 0
+}
+
+func (x *BotOutcome) GetUpdates() uint64 {
+	if x != nil {
+		return x.Updates
+	}
+	return 0
+}
+
+func (x *BotOutcome) GetSent() uint64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+// HooksOrder asks for notices to be posted.
+type HooksOrder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hooks         []*Hook                `protobuf:"bytes,1,rep,name=hooks,proto3" json:"hooks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HooksOrder) Reset() {
+	*x = HooksOrder{}
+	mi := &file_chores_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HooksOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HooksOrder) ProtoMessage() {}
+
+func (x *HooksOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HooksOrder.ProtoReflect.Descriptor instead.
+func (*HooksOrder) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *HooksOrder) GetHooks() []*Hook {
+	if x != nil {
+		return x.Hooks
+	}
+	return nil
+}
+
+type Hook struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`       // secret
+	Secret        string                 `protobuf:"bytes,3,opt,name=secret,proto3" json:"secret,omitempty"` // secret: key of HMAC-SHA-256
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hook) Reset() {
+	*x = Hook{}
+	mi := &file_chores_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hook) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hook) ProtoMessage() {}
+
+func (x *Hook) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hook.ProtoReflect.Descriptor instead.
+func (*Hook) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Hook) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Hook) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Hook) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
+// HookOutcome is how one post went.
+type HookOutcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Done          bool                   `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
+	Result        PingOutcome_Result     `protobuf:"varint,3,opt,name=result,proto3,enum=meshctl.v1.PingOutcome_Result" json:"result,omitempty"`
+	Status        uint32                 `protobuf:"varint,4,opt,name=status,proto3" json:"status,omitempty"`     // of HTTP, with STATUS
+	Failures      uint32                 `protobuf:"varint,5,opt,name=failures,proto3" json:"failures,omitempty"` // in a row
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HookOutcome) Reset() {
+	*x = HookOutcome{}
+	mi := &file_chores_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HookOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HookOutcome) ProtoMessage() {}
+
+func (x *HookOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HookOutcome.ProtoReflect.Descriptor instead.
+func (*HookOutcome) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *HookOutcome) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *HookOutcome) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
+func (x *HookOutcome) GetResult() PingOutcome_Result {
+	if x != nil {
+		return x.Result
+	}
+	return PingOutcome_UNSPECIFIED
+}
+
+func (x *HookOutcome) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *HookOutcome) GetFailures() uint32 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+type NoticesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoticesRequest) Reset() {
+	*x = NoticesRequest{}
+	mi := &file_chores_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoticesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoticesRequest) ProtoMessage() {}
+
+func (x *NoticesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoticesRequest.ProtoReflect.Descriptor instead.
+func (*NoticesRequest) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{31}
+}
+
+// Notice is a mesh.Notice.
+type Notice struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Json          []byte                 `protobuf:"bytes,2,opt,name=json,proto3" json:"json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Notice) Reset() {
+	*x = Notice{}
+	mi := &file_chores_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Notice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Notice) ProtoMessage() {}
+
+func (x *Notice) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Notice.ProtoReflect.Descriptor instead.
+func (*Notice) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Notice) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Notice) GetJson() []byte {
+	if x != nil {
+		return x.Json
+	}
+	return nil
+}
+
+type SentRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Message       int64                  `protobuf:"varint,2,opt,name=message,proto3" json:"message,omitempty"` // its number in the chat; 0: it was not sent
+	Dropped       bool                   `protobuf:"varint,3,opt,name=dropped,proto3" json:"dropped,omitempty"` // it never will be: the chat or the webhook does not take it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SentRequest) Reset() {
+	*x = SentRequest{}
+	mi := &file_chores_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SentRequest) ProtoMessage() {}
+
+func (x *SentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SentRequest.ProtoReflect.Descriptor instead.
+func (*SentRequest) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *SentRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SentRequest) GetMessage() int64 {
+	if x != nil {
+		return x.Message
+	}
+	return 0
+}
+
+func (x *SentRequest) GetDropped() bool {
+	if x != nil {
+		return x.Dropped
+	}
+	return false
+}
+
+type SentResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SentResponse) Reset() {
+	*x = SentResponse{}
+	mi := &file_chores_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SentResponse) ProtoMessage() {}
+
+func (x *SentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SentResponse.ProtoReflect.Descriptor instead.
+func (*SentResponse) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{34}
+}
+
 var File_chores_proto protoreflect.FileDescriptor
 
 const file_chores_proto_rawDesc = "" +
 	"\n" +
 	"\fchores.proto\x12\n" +
 	"meshctl.v1\"\x0f\n" +
-	"\rOrdersRequest\"\xad\x01\n" +
+	"\rOrdersRequest\"\x83\x02\n" +
 	"\x05Order\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12)\n" +
 	"\x04ping\x18\x02 \x01(\v2\x15.meshctl.v1.PingOrderR\x04ping\x12/\n" +
 	"\x06backup\x18\x03 \x01(\v2\x17.meshctl.v1.BackupOrderR\x06backup\x12,\n" +
-	"\x05certs\x18\x04 \x01(\v2\x16.meshctl.v1.CertsOrderR\x05certs\"D\n" +
+	"\x05certs\x18\x04 \x01(\v2\x16.meshctl.v1.CertsOrderR\x05certs\x12&\n" +
+	"\x03bot\x18\x05 \x01(\v2\x14.meshctl.v1.BotOrderR\x03bot\x12,\n" +
+	"\x05hooks\x18\x06 \x01(\v2\x16.meshctl.v1.HooksOrderR\x05hooks\"D\n" +
 	"\tPingOrder\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12%\n" +
-	"\x0einterval_nanos\x18\x02 \x01(\x03R\rintervalNanos\"\xb8\x01\n" +
+	"\x0einterval_nanos\x18\x02 \x01(\x03R\rintervalNanos\"\x8f\x02\n" +
 	"\rReportRequest\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12+\n" +
 	"\x04ping\x18\x02 \x01(\v2\x17.meshctl.v1.PingOutcomeR\x04ping\x121\n" +
 	"\x06backup\x18\x03 \x01(\v2\x19.meshctl.v1.BackupOutcomeR\x06backup\x12+\n" +
-	"\x04cert\x18\x04 \x01(\v2\x17.meshctl.v1.CertOutcomeR\x04cert\"\x10\n" +
+	"\x04cert\x18\x04 \x01(\v2\x17.meshctl.v1.CertOutcomeR\x04cert\x12(\n" +
+	"\x03bot\x18\x05 \x01(\v2\x16.meshctl.v1.BotOutcomeR\x03bot\x12+\n" +
+	"\x04hook\x18\x06 \x01(\v2\x17.meshctl.v1.HookOutcomeR\x04hook\"\x10\n" +
 	"\x0eReportResponse\"\xe0\x01\n" +
 	"\vPingOutcome\x126\n" +
 	"\x06result\x18\x01 \x01(\x0e2\x1e.meshctl.v1.PingOutcome.ResultR\x06result\x12\x16\n" +
@@ -2279,13 +2917,63 @@ const file_chores_proto_rawDesc = "" +
 	"\aaccount\x18\a \x01(\tR\aaccount\x12\x1e\n" +
 	"\n" +
 	"identities\x18\b \x03(\tR\n" +
-	"identities2\xc3\x02\n" +
+	"identities\"^\n" +
+	"\bBotOrder\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12\x12\n" +
+	"\x04apis\x18\x02 \x03(\tR\x04apis\x12\x14\n" +
+	"\x05proxy\x18\x03 \x01(\tR\x05proxy\x12\x12\n" +
+	"\x04mesh\x18\x04 \x01(\tR\x04mesh\"\xe4\x02\n" +
+	"\n" +
+	"BotOutcome\x122\n" +
+	"\x05state\x18\x01 \x01(\x0e2\x1c.meshctl.v1.BotOutcome.StateR\x05state\x12\x1a\n" +
+	"\bfailures\x18\x02 \x01(\rR\bfailures\x12\x1f\n" +
+	"\vretry_nanos\x18\x03 \x01(\x03R\n" +
+	"retryNanos\x12\x1a\n" +
+	"\busername\x18\x04 \x01(\tR\busername\x12\x10\n" +
+	"\x03api\x18\x05 \x01(\rR\x03api\x12\x18\n" +
+	"\aignored\x18\x06 \x01(\x04R\aignored\x12\x18\n" +
+	"\aupdates\x18\a \x01(\x04R\aupdates\x12\x12\n" +
+	"\x04sent\x18\b \x01(\x04R\x04sent\"o\n" +
+	"\x05State\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\v\n" +
+	"\aWORKING\x10\x01\x12\f\n" +
+	"\bCONFLICT\x10\x02\x12\v\n" +
+	"\aLIMITED\x10\x03\x12\t\n" +
+	"\x05TOKEN\x10\x04\x12\n" +
+	"\n" +
+	"\x06SERVER\x10\x05\x12\v\n" +
+	"\aNETWORK\x10\x06\x12\t\n" +
+	"\x05OTHER\x10\a\"4\n" +
+	"\n" +
+	"HooksOrder\x12&\n" +
+	"\x05hooks\x18\x01 \x03(\v2\x10.meshctl.v1.HookR\x05hooks\"D\n" +
+	"\x04Hook\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x16\n" +
+	"\x06secret\x18\x03 \x01(\tR\x06secret\"\xa1\x01\n" +
+	"\vHookOutcome\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04done\x18\x02 \x01(\bR\x04done\x126\n" +
+	"\x06result\x18\x03 \x01(\x0e2\x1e.meshctl.v1.PingOutcome.ResultR\x06result\x12\x16\n" +
+	"\x06status\x18\x04 \x01(\rR\x06status\x12\x1a\n" +
+	"\bfailures\x18\x05 \x01(\rR\bfailures\"\x10\n" +
+	"\x0eNoticesRequest\",\n" +
+	"\x06Notice\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04json\x18\x02 \x01(\fR\x04json\"Q\n" +
+	"\vSentRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\x03R\amessage\x12\x18\n" +
+	"\adropped\x18\x03 \x01(\bR\adropped\"\x0e\n" +
+	"\fSentResponse2\xbb\x03\n" +
 	"\x06Chores\x128\n" +
 	"\x06Orders\x12\x19.meshctl.v1.OrdersRequest\x1a\x11.meshctl.v1.Order0\x01\x12?\n" +
 	"\x06Report\x12\x19.meshctl.v1.ReportRequest\x1a\x1a.meshctl.v1.ReportResponse\x12@\n" +
 	"\x05Draft\x12\x18.meshctl.v1.DraftRequest\x1a\x19.meshctl.v1.DraftResponse(\x010\x01\x12<\n" +
 	"\x05Allow\x12\x18.meshctl.v1.AllowRequest\x1a\x19.meshctl.v1.AllowResponse\x12>\n" +
-	"\x05Proof\x12\x18.meshctl.v1.ProofRequest\x1a\x19.meshctl.v1.ProofResponse(\x01B2Z0github.com/meshctl/meshctl/pkg/control/controlpbb\x06proto3"
+	"\x05Proof\x12\x18.meshctl.v1.ProofRequest\x1a\x19.meshctl.v1.ProofResponse(\x01\x12;\n" +
+	"\aNotices\x12\x1a.meshctl.v1.NoticesRequest\x1a\x12.meshctl.v1.Notice0\x01\x129\n" +
+	"\x04Sent\x12\x17.meshctl.v1.SentRequest\x1a\x18.meshctl.v1.SentResponseB2Z0github.com/meshctl/meshctl/pkg/control/controlpbb\x06proto3"
 
 var (
 	file_chores_proto_rawDescOnce sync.Once
@@ -2299,81 +2987,102 @@ func file_chores_proto_rawDescGZIP() []byte {
 	return file_chores_proto_rawDescData
 }
 
-var file_chores_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_chores_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_chores_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_chores_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_chores_proto_goTypes = []any{
 	(PingOutcome_Result)(0),    // 0: meshctl.v1.PingOutcome.Result
 	(BackupRemote_Auth)(0),     // 1: meshctl.v1.BackupRemote.Auth
 	(BackupOutcome_Failure)(0), // 2: meshctl.v1.BackupOutcome.Failure
-	(*OrdersRequest)(nil),      // 3: meshctl.v1.OrdersRequest
-	(*Order)(nil),              // 4: meshctl.v1.Order
-	(*PingOrder)(nil),          // 5: meshctl.v1.PingOrder
-	(*ReportRequest)(nil),      // 6: meshctl.v1.ReportRequest
-	(*ReportResponse)(nil),     // 7: meshctl.v1.ReportResponse
-	(*PingOutcome)(nil),        // 8: meshctl.v1.PingOutcome
-	(*BackupOrder)(nil),        // 9: meshctl.v1.BackupOrder
-	(*BackupEpoch)(nil),        // 10: meshctl.v1.BackupEpoch
-	(*BackupRemote)(nil),       // 11: meshctl.v1.BackupRemote
-	(*Piece)(nil),              // 12: meshctl.v1.Piece
-	(*DraftRequest)(nil),       // 13: meshctl.v1.DraftRequest
-	(*DraftBase)(nil),          // 14: meshctl.v1.DraftBase
-	(*DraftResponse)(nil),      // 15: meshctl.v1.DraftResponse
-	(*DraftEnd)(nil),           // 16: meshctl.v1.DraftEnd
-	(*AllowRequest)(nil),       // 17: meshctl.v1.AllowRequest
-	(*AllowResponse)(nil),      // 18: meshctl.v1.AllowResponse
-	(*ProofRequest)(nil),       // 19: meshctl.v1.ProofRequest
-	(*ProofBegin)(nil),         // 20: meshctl.v1.ProofBegin
-	(*ProofResponse)(nil),      // 21: meshctl.v1.ProofResponse
-	(*BackupOutcome)(nil),      // 22: meshctl.v1.BackupOutcome
-	(*RemoteOutcome)(nil),      // 23: meshctl.v1.RemoteOutcome
-	(*ProofOutcome)(nil),       // 24: meshctl.v1.ProofOutcome
-	(*CertsOrder)(nil),         // 25: meshctl.v1.CertsOrder
-	(*CertsDNS)(nil),           // 26: meshctl.v1.CertsDNS
-	(*CertRequest)(nil),        // 27: meshctl.v1.CertRequest
-	(*CertOutcome)(nil),        // 28: meshctl.v1.CertOutcome
+	(BotOutcome_State)(0),      // 3: meshctl.v1.BotOutcome.State
+	(*OrdersRequest)(nil),      // 4: meshctl.v1.OrdersRequest
+	(*Order)(nil),              // 5: meshctl.v1.Order
+	(*PingOrder)(nil),          // 6: meshctl.v1.PingOrder
+	(*ReportRequest)(nil),      // 7: meshctl.v1.ReportRequest
+	(*ReportResponse)(nil),     // 8: meshctl.v1.ReportResponse
+	(*PingOutcome)(nil),        // 9: meshctl.v1.PingOutcome
+	(*BackupOrder)(nil),        // 10: meshctl.v1.BackupOrder
+	(*BackupEpoch)(nil),        // 11: meshctl.v1.BackupEpoch
+	(*BackupRemote)(nil),       // 12: meshctl.v1.BackupRemote
+	(*Piece)(nil),              // 13: meshctl.v1.Piece
+	(*DraftRequest)(nil),       // 14: meshctl.v1.DraftRequest
+	(*DraftBase)(nil),          // 15: meshctl.v1.DraftBase
+	(*DraftResponse)(nil),      // 16: meshctl.v1.DraftResponse
+	(*DraftEnd)(nil),           // 17: meshctl.v1.DraftEnd
+	(*AllowRequest)(nil),       // 18: meshctl.v1.AllowRequest
+	(*AllowResponse)(nil),      // 19: meshctl.v1.AllowResponse
+	(*ProofRequest)(nil),       // 20: meshctl.v1.ProofRequest
+	(*ProofBegin)(nil),         // 21: meshctl.v1.ProofBegin
+	(*ProofResponse)(nil),      // 22: meshctl.v1.ProofResponse
+	(*BackupOutcome)(nil),      // 23: meshctl.v1.BackupOutcome
+	(*RemoteOutcome)(nil),      // 24: meshctl.v1.RemoteOutcome
+	(*ProofOutcome)(nil),       // 25: meshctl.v1.ProofOutcome
+	(*CertsOrder)(nil),         // 26: meshctl.v1.CertsOrder
+	(*CertsDNS)(nil),           // 27: meshctl.v1.CertsDNS
+	(*CertRequest)(nil),        // 28: meshctl.v1.CertRequest
+	(*CertOutcome)(nil),        // 29: meshctl.v1.CertOutcome
+	(*BotOrder)(nil),           // 30: meshctl.v1.BotOrder
+	(*BotOutcome)(nil),         // 31: meshctl.v1.BotOutcome
+	(*HooksOrder)(nil),         // 32: meshctl.v1.HooksOrder
+	(*Hook)(nil),               // 33: meshctl.v1.Hook
+	(*HookOutcome)(nil),        // 34: meshctl.v1.HookOutcome
+	(*NoticesRequest)(nil),     // 35: meshctl.v1.NoticesRequest
+	(*Notice)(nil),             // 36: meshctl.v1.Notice
+	(*SentRequest)(nil),        // 37: meshctl.v1.SentRequest
+	(*SentResponse)(nil),       // 38: meshctl.v1.SentResponse
 }
 var file_chores_proto_depIdxs = []int32{
-	5,  // 0: meshctl.v1.Order.ping:type_name -> meshctl.v1.PingOrder
-	9,  // 1: meshctl.v1.Order.backup:type_name -> meshctl.v1.BackupOrder
-	25, // 2: meshctl.v1.Order.certs:type_name -> meshctl.v1.CertsOrder
-	8,  // 3: meshctl.v1.ReportRequest.ping:type_name -> meshctl.v1.PingOutcome
-	22, // 4: meshctl.v1.ReportRequest.backup:type_name -> meshctl.v1.BackupOutcome
-	28, // 5: meshctl.v1.ReportRequest.cert:type_name -> meshctl.v1.CertOutcome
-	0,  // 6: meshctl.v1.PingOutcome.result:type_name -> meshctl.v1.PingOutcome.Result
-	10, // 7: meshctl.v1.BackupOrder.epoch:type_name -> meshctl.v1.BackupEpoch
-	11, // 8: meshctl.v1.BackupOrder.remotes:type_name -> meshctl.v1.BackupRemote
-	1,  // 9: meshctl.v1.BackupRemote.auth:type_name -> meshctl.v1.BackupRemote.Auth
-	14, // 10: meshctl.v1.DraftRequest.base:type_name -> meshctl.v1.DraftBase
-	12, // 11: meshctl.v1.DraftRequest.index:type_name -> meshctl.v1.Piece
-	10, // 12: meshctl.v1.DraftBase.epoch:type_name -> meshctl.v1.BackupEpoch
-	12, // 13: meshctl.v1.DraftResponse.file:type_name -> meshctl.v1.Piece
-	16, // 14: meshctl.v1.DraftResponse.end:type_name -> meshctl.v1.DraftEnd
-	10, // 15: meshctl.v1.AllowRequest.epoch:type_name -> meshctl.v1.BackupEpoch
-	20, // 16: meshctl.v1.ProofRequest.begin:type_name -> meshctl.v1.ProofBegin
-	12, // 17: meshctl.v1.ProofRequest.file:type_name -> meshctl.v1.Piece
-	10, // 18: meshctl.v1.ProofBegin.epoch:type_name -> meshctl.v1.BackupEpoch
-	2,  // 19: meshctl.v1.BackupOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
-	23, // 20: meshctl.v1.BackupOutcome.remotes:type_name -> meshctl.v1.RemoteOutcome
-	24, // 21: meshctl.v1.BackupOutcome.proof:type_name -> meshctl.v1.ProofOutcome
-	2,  // 22: meshctl.v1.RemoteOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
-	2,  // 23: meshctl.v1.ProofOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
-	26, // 24: meshctl.v1.CertsOrder.dns:type_name -> meshctl.v1.CertsDNS
-	27, // 25: meshctl.v1.CertsOrder.requests:type_name -> meshctl.v1.CertRequest
-	3,  // 26: meshctl.v1.Chores.Orders:input_type -> meshctl.v1.OrdersRequest
-	6,  // 27: meshctl.v1.Chores.Report:input_type -> meshctl.v1.ReportRequest
-	13, // 28: meshctl.v1.Chores.Draft:input_type -> meshctl.v1.DraftRequest
-	17, // 29: meshctl.v1.Chores.Allow:input_type -> meshctl.v1.AllowRequest
-	19, // 30: meshctl.v1.Chores.Proof:input_type -> meshctl.v1.ProofRequest
-	4,  // 31: meshctl.v1.Chores.Orders:output_type -> meshctl.v1.Order
-	7,  // 32: meshctl.v1.Chores.Report:output_type -> meshctl.v1.ReportResponse
-	15, // 33: meshctl.v1.Chores.Draft:output_type -> meshctl.v1.DraftResponse
-	18, // 34: meshctl.v1.Chores.Allow:output_type -> meshctl.v1.AllowResponse
-	21, // 35: meshctl.v1.Chores.Proof:output_type -> meshctl.v1.ProofResponse
-	31, // [31:36] is the sub-list for method output_type
-	26, // [26:31] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	6,  // 0: meshctl.v1.Order.ping:type_name -> meshctl.v1.PingOrder
+	10, // 1: meshctl.v1.Order.backup:type_name -> meshctl.v1.BackupOrder
+	26, // 2: meshctl.v1.Order.certs:type_name -> meshctl.v1.CertsOrder
+	30, // 3: meshctl.v1.Order.bot:type_name -> meshctl.v1.BotOrder
+	32, // 4: meshctl.v1.Order.hooks:type_name -> meshctl.v1.HooksOrder
+	9,  // 5: meshctl.v1.ReportRequest.ping:type_name -> meshctl.v1.PingOutcome
+	23, // 6: meshctl.v1.ReportRequest.backup:type_name -> meshctl.v1.BackupOutcome
+	29, // 7: meshctl.v1.ReportRequest.cert:type_name -> meshctl.v1.CertOutcome
+	31, // 8: meshctl.v1.ReportRequest.bot:type_name -> meshctl.v1.BotOutcome
+	34, // 9: meshctl.v1.ReportRequest.hook:type_name -> meshctl.v1.HookOutcome
+	0,  // 10: meshctl.v1.PingOutcome.result:type_name -> meshctl.v1.PingOutcome.Result
+	11, // 11: meshctl.v1.BackupOrder.epoch:type_name -> meshctl.v1.BackupEpoch
+	12, // 12: meshctl.v1.BackupOrder.remotes:type_name -> meshctl.v1.BackupRemote
+	1,  // 13: meshctl.v1.BackupRemote.auth:type_name -> meshctl.v1.BackupRemote.Auth
+	15, // 14: meshctl.v1.DraftRequest.base:type_name -> meshctl.v1.DraftBase
+	13, // 15: meshctl.v1.DraftRequest.index:type_name -> meshctl.v1.Piece
+	11, // 16: meshctl.v1.DraftBase.epoch:type_name -> meshctl.v1.BackupEpoch
+	13, // 17: meshctl.v1.DraftResponse.file:type_name -> meshctl.v1.Piece
+	17, // 18: meshctl.v1.DraftResponse.end:type_name -> meshctl.v1.DraftEnd
+	11, // 19: meshctl.v1.AllowRequest.epoch:type_name -> meshctl.v1.BackupEpoch
+	21, // 20: meshctl.v1.ProofRequest.begin:type_name -> meshctl.v1.ProofBegin
+	13, // 21: meshctl.v1.ProofRequest.file:type_name -> meshctl.v1.Piece
+	11, // 22: meshctl.v1.ProofBegin.epoch:type_name -> meshctl.v1.BackupEpoch
+	2,  // 23: meshctl.v1.BackupOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
+	24, // 24: meshctl.v1.BackupOutcome.remotes:type_name -> meshctl.v1.RemoteOutcome
+	25, // 25: meshctl.v1.BackupOutcome.proof:type_name -> meshctl.v1.ProofOutcome
+	2,  // 26: meshctl.v1.RemoteOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
+	2,  // 27: meshctl.v1.ProofOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
+	27, // 28: meshctl.v1.CertsOrder.dns:type_name -> meshctl.v1.CertsDNS
+	28, // 29: meshctl.v1.CertsOrder.requests:type_name -> meshctl.v1.CertRequest
+	3,  // 30: meshctl.v1.BotOutcome.state:type_name -> meshctl.v1.BotOutcome.State
+	33, // 31: meshctl.v1.HooksOrder.hooks:type_name -> meshctl.v1.Hook
+	0,  // 32: meshctl.v1.HookOutcome.result:type_name -> meshctl.v1.PingOutcome.Result
+	4,  // 33: meshctl.v1.Chores.Orders:input_type -> meshctl.v1.OrdersRequest
+	7,  // 34: meshctl.v1.Chores.Report:input_type -> meshctl.v1.ReportRequest
+	14, // 35: meshctl.v1.Chores.Draft:input_type -> meshctl.v1.DraftRequest
+	18, // 36: meshctl.v1.Chores.Allow:input_type -> meshctl.v1.AllowRequest
+	20, // 37: meshctl.v1.Chores.Proof:input_type -> meshctl.v1.ProofRequest
+	35, // 38: meshctl.v1.Chores.Notices:input_type -> meshctl.v1.NoticesRequest
+	37, // 39: meshctl.v1.Chores.Sent:input_type -> meshctl.v1.SentRequest
+	5,  // 40: meshctl.v1.Chores.Orders:output_type -> meshctl.v1.Order
+	8,  // 41: meshctl.v1.Chores.Report:output_type -> meshctl.v1.ReportResponse
+	16, // 42: meshctl.v1.Chores.Draft:output_type -> meshctl.v1.DraftResponse
+	19, // 43: meshctl.v1.Chores.Allow:output_type -> meshctl.v1.AllowResponse
+	22, // 44: meshctl.v1.Chores.Proof:output_type -> meshctl.v1.ProofResponse
+	36, // 45: meshctl.v1.Chores.Notices:output_type -> meshctl.v1.Notice
+	38, // 46: meshctl.v1.Chores.Sent:output_type -> meshctl.v1.SentResponse
+	40, // [40:47] is the sub-list for method output_type
+	33, // [33:40] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_chores_proto_init() }
@@ -2398,8 +3107,8 @@ func file_chores_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chores_proto_rawDesc), len(file_chores_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   26,
+			NumEnums:      4,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

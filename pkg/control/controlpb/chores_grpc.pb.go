@@ -22,11 +22,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Chores_Orders_FullMethodName = "/meshctl.v1.Chores/Orders"
-	Chores_Report_FullMethodName = "/meshctl.v1.Chores/Report"
-	Chores_Draft_FullMethodName  = "/meshctl.v1.Chores/Draft"
-	Chores_Allow_FullMethodName  = "/meshctl.v1.Chores/Allow"
-	Chores_Proof_FullMethodName  = "/meshctl.v1.Chores/Proof"
+	Chores_Orders_FullMethodName  = "/meshctl.v1.Chores/Orders"
+	Chores_Report_FullMethodName  = "/meshctl.v1.Chores/Report"
+	Chores_Draft_FullMethodName   = "/meshctl.v1.Chores/Draft"
+	Chores_Allow_FullMethodName   = "/meshctl.v1.Chores/Allow"
+	Chores_Proof_FullMethodName   = "/meshctl.v1.Chores/Proof"
+	Chores_Notices_FullMethodName = "/meshctl.v1.Chores/Notices"
+	Chores_Sent_FullMethodName    = "/meshctl.v1.Chores/Sent"
 )
 
 // ChoresClient is the client API for Chores service.
@@ -49,6 +51,11 @@ type ChoresClient interface {
 	// Proof takes the files of a fresh clone of what a remote holds, for the server
 	// to restore them and compare.
 	Proof(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ProofRequest, ProofResponse], error)
+	// Notices hands out what is to be sent, in the order in which it was written,
+	// and what comes, each once in a stream.
+	Notices(ctx context.Context, in *NoticesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Notice], error)
+	// Sent says that a notice was sent, or never will be.
+	Sent(ctx context.Context, in *SentRequest, opts ...grpc.CallOption) (*SentResponse, error)
 }
 
 type choresClient struct {
@@ -124,6 +131,35 @@ func (c *choresClient) Proof(ctx context.Context, opts ...grpc.CallOption) (grpc
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Chores_ProofClient = grpc.ClientStreamingClient[ProofRequest, ProofResponse]
 
+func (c *choresClient) Notices(ctx context.Context, in *NoticesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Notice], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Chores_ServiceDesc.Streams[3], Chores_Notices_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[NoticesRequest, Notice]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Chores_NoticesClient = grpc.ServerStreamingClient[Notice]
+
+func (c *choresClient) Sent(ctx context.Context, in *SentRequest, opts ...grpc.CallOption) (*SentResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SentResponse)
+	err := c.cc.Invoke(ctx, Chores_Sent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ChoresServer is the server API for Chores service.
 // All implementations must embed UnimplementedChoresServer
 // for forward compatibility.
@@ -144,6 +180,11 @@ type ChoresServer interface {
 	// Proof takes the files of a fresh clone of what a remote holds, for the server
 	// to restore them and compare.
 	Proof(grpc.ClientStreamingServer[ProofRequest, ProofResponse]) error
+	// Notices hands out what is to be sent, in the order in which it was written,
+	// and what comes, each once in a stream.
+	Notices(*NoticesRequest, grpc.ServerStreamingServer[Notice]) error
+	// Sent says that a notice was sent, or never will be.
+	Sent(context.Context, *SentRequest) (*SentResponse, error)
 	mustEmbedUnimplementedChoresServer()
 }
 
@@ -168,6 +209,12 @@ func (UnimplementedChoresServer) Allow(context.Context, *AllowRequest) (*AllowRe
 }
 func (UnimplementedChoresServer) Proof(grpc.ClientStreamingServer[ProofRequest, ProofResponse]) error {
 	return status.Error(codes.Unimplemented, "method Proof not implemented")
+}
+func (UnimplementedChoresServer) Notices(*NoticesRequest, grpc.ServerStreamingServer[Notice]) error {
+	return status.Error(codes.Unimplemented, "method Notices not implemented")
+}
+func (UnimplementedChoresServer) Sent(context.Context, *SentRequest) (*SentResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Sent not implemented")
 }
 func (UnimplementedChoresServer) mustEmbedUnimplementedChoresServer() {}
 func (UnimplementedChoresServer) testEmbeddedByValue()                {}
@@ -251,6 +298,35 @@ func _Chores_Proof_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Chores_ProofServer = grpc.ClientStreamingServer[ProofRequest, ProofResponse]
 
+func _Chores_Notices_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(NoticesRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ChoresServer).Notices(m, &grpc.GenericServerStream[NoticesRequest, Notice]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Chores_NoticesServer = grpc.ServerStreamingServer[Notice]
+
+func _Chores_Sent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ChoresServer).Sent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Chores_Sent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ChoresServer).Sent(ctx, req.(*SentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Chores_ServiceDesc is the grpc.ServiceDesc for Chores service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -265,6 +341,10 @@ var Chores_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Allow",
 			Handler:    _Chores_Allow_Handler,
+		},
+		{
+			MethodName: "Sent",
+			Handler:    _Chores_Sent_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
@@ -283,6 +363,11 @@ var Chores_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "Proof",
 			Handler:       _Chores_Proof_Handler,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "Notices",
+			Handler:       _Chores_Notices_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "chores.proto",

@@ -1,0 +1,81 @@
+package mesh
+
+import "time"
+
+// AlertState is where an alert stands.
+type AlertState string
+
+// pending ──for the rule's time──▶ firing ──gone for the rule's time──▶ resolved
+//
+//	└──gone──▶ (forgotten)          ▲                                     │
+//	                                └───────────── again ◀────────────────┘
+const (
+	AlertPending  AlertState = "pending" // its cause is there, not long enough yet
+	AlertFiring   AlertState = "firing"
+	AlertResolved AlertState = "resolved"
+)
+
+// Alert is one rule that holds, or held, for one object.
+type Alert struct {
+	ID       string     `json:"id"` // <rule>.<hash of the object>
+	Rule     string     `json:"rule"`
+	Severity Severity   `json:"severity"`
+	Object   string     `json:"object"` // kind/id
+	Cause    string     `json:"cause,omitzero"`
+	Advice   string     `json:"advice,omitzero"` // what to do
+	State    AlertState `json:"state"`
+	Since    time.Time  `json:"since"`          // of the cause
+	Changed  time.Time  `json:"changed"`        // of the state
+	Told     time.Time  `json:"told,omitzero"`  // people, last
+	Times    int        `json:"times,omitzero"` // it fired since it was last quiet for a day
+	// Clearing is since when the cause is gone, while the alert still fires.
+	Clearing time.Time `json:"clearing,omitzero"`
+	// Acknowledged is who takes care of it; nobody is reminded of it meanwhile.
+	Acknowledged *Acknowledged `json:"acknowledged,omitzero"`
+}
+
+// Acknowledged says who takes care of something, and since when.
+type Acknowledged struct {
+	By Actor     `json:"by"`
+	At time.Time `json:"at"`
+}
+
+// AlertSettings change the rules that are built in: part of the configuration.
+type AlertSettings struct {
+	Rules []AlertRuleSettings `json:"rules,omitzero"` // by name, each once
+	Mutes []AlertMute         `json:"mutes,omitzero"`
+}
+
+// AlertRuleSettings are what is changed of one rule.
+type AlertRuleSettings struct {
+	Rule     string   `json:"rule"`
+	Disabled bool     `json:"disabled,omitzero"`
+	Severity Severity `json:"severity,omitzero"` // "": the rule's own
+	// For is how long the cause must last, Clear how long it must be gone, and
+	// Repeat how often people are reminded. Nil: the rule's own.
+	For    *Duration `json:"for,omitzero"`
+	Clear  *Duration `json:"clear,omitzero"`
+	Repeat *Duration `json:"repeat,omitzero"`
+}
+
+// AlertMute keeps alerts from being told until a time. They are still listed.
+type AlertMute struct {
+	Rule   string    `json:"rule,omitzero"`   // "": any
+	Object string    `json:"object,omitzero"` // kind/id; "": any
+	Until  time.Time `json:"until"`
+	By     Actor     `json:"by"`
+	Reason string    `json:"reason,omitzero"`
+}
+
+// Webhook is where notices are posted as JSON, each signed.
+type Webhook struct {
+	Name string `json:"name"`
+	// URL may hold a secret, and Secret is the key of the signature
+	// (HMAC-SHA-256).
+	URL     Sealed    `json:"url"`
+	Secret  Sealed    `json:"secret"`
+	Host    string    `json:"host"`              // of the URL, for people
+	Events  bool      `json:"events,omitzero"`   // every event too, not alerts alone
+	Least   Severity  `json:"severity,omitzero"` // "": any
+	Created time.Time `json:"created"`
+}
