@@ -2543,6 +2543,7 @@ func (x *HookOutcome) GetFailures() uint32 {
 
 type NoticesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hooks         bool                   `protobuf:"varint,1,opt,name=hooks,proto3" json:"hooks,omitempty"` // those for webhooks; otherwise those for chats
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2575,6 +2576,13 @@ func (x *NoticesRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use NoticesRequest.ProtoReflect.Descriptor instead.
 func (*NoticesRequest) Descriptor() ([]byte, []int) {
 	return file_chores_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *NoticesRequest) GetHooks() bool {
+	if x != nil {
+		return x.Hooks
+	}
+	return false
 }
 
 // Notice is a mesh.Notice.
@@ -2956,8 +2964,9 @@ const file_chores_proto_rawDesc = "" +
 	"\x04done\x18\x02 \x01(\bR\x04done\x126\n" +
 	"\x06result\x18\x03 \x01(\x0e2\x1e.meshctl.v1.PingOutcome.ResultR\x06result\x12\x16\n" +
 	"\x06status\x18\x04 \x01(\rR\x06status\x12\x1a\n" +
-	"\bfailures\x18\x05 \x01(\rR\bfailures\"\x10\n" +
-	"\x0eNoticesRequest\",\n" +
+	"\bfailures\x18\x05 \x01(\rR\bfailures\"&\n" +
+	"\x0eNoticesRequest\x12\x14\n" +
+	"\x05hooks\x18\x01 \x01(\bR\x05hooks\",\n" +
 	"\x06Notice\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\fR\x04json\"Q\n" +
