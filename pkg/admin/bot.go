@@ -74,8 +74,9 @@ type BotSelf struct {
 
 // BotLinkRequest shows a code that `admin bot link` or a member's card gave.
 type BotLinkRequest struct {
-	Code string `json:"code"`
-	Name string `json:"name,omitzero"` // as Telegram shows the user
+	Code     string `json:"code"`
+	Name     string `json:"name,omitzero"`     // as Telegram shows the user
+	Language string `json:"language,omitzero"` // of the user's app
 }
 
 // BotLanguageRequest chooses a language; "": that of the app.
@@ -85,8 +86,9 @@ type BotLanguageRequest struct {
 
 // BotJoinRequest is a stranger's.
 type BotJoinRequest struct {
-	Name string `json:"name"` // as Telegram shows the user
-	Text string `json:"text,omitzero"`
+	Name     string `json:"name"` // as Telegram shows the user
+	Text     string `json:"text,omitzero"`
+	Language string `json:"language,omitzero"` // of the user's app
 }
 
 // BotOwnView is all that a member sees.

@@ -41,6 +41,8 @@ type Notice struct {
 	Params  map[string]string `json:"params,omitzero"`
 	Alert   *Alert            `json:"alert,omitzero"`
 	Event   *Event            `json:"event,omitzero"`
+	// Language is the recipient's. It is not stored: who hands the notice out knows.
+	Language string `json:"language,omitzero"`
 	// Delete is a message in the same chat that goes away with it; 0: none.
 	Delete int64 `json:"delete,omitzero"`
 }

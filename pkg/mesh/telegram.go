@@ -41,7 +41,8 @@ type TelegramUser struct {
 	Admin    AdminID        `json:"admin,omitzero"`
 	Member   MemberID       `json:"member,omitzero"`
 	State    TelegramState  `json:"state,omitzero"`
-	// Language was chosen; "" is that of the user's app.
+	// Language is that of the user's app when they came, until they choose one. What
+	// is sent to them unasked is in it.
 	Language string    `json:"language,omitzero"`
 	Created  time.Time `json:"created"`
 }
