@@ -51,6 +51,7 @@ import (
 //	├── chats/<number>               what the bot waits for
 //	├── threads/<chat>.<message>     to whom replies go, trimmed by age
 //	├── shown/<token id>             join tokens that stand in a chat
+//	├── botstate/state               how the bot goes
 //	├── once/<hash>                  things that may happen once
 //	├── names/<kind>/<name>          who has a label; base64url, since labels are data
 //	│   ├── devices/<member id>/<name>   devices' labels are unique within a member
@@ -102,6 +103,7 @@ const (
 	folderChats       = "chats"
 	folderThreads     = "threads"
 	folderShown       = "shown"
+	folderBotState    = "botstate"
 	folderOnce        = "once"
 	folderNames       = "names"
 	folderSuffixes    = "suffixes"
@@ -126,6 +128,9 @@ const (
 	ACMEStateKey = "state"
 	SubCertKey   = "current"
 )
+
+// BotStateKey is the id of the one object in Store.BotState.
+const BotStateKey = "state"
 
 // FolderTotals is the folder of Store.Totals, as Raw names it.
 const FolderTotals = folderTotals

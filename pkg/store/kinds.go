@@ -141,6 +141,8 @@ func (s *Store) telling() {
 	s.Threads = &Collection[string, mesh.TelegramThread]{s: s,
 		kind: kind{folder: folderThreads, name: "thread"},
 		id:   func(v mesh.TelegramThread) string { return v.ID }}
+	s.BotState = &Collection[string, mesh.BotState]{s: s,
+		kind: kind{folder: folderBotState, name: "bot state"}}
 	s.Shown = &Collection[mesh.TokenID, mesh.TelegramShown]{s: s,
 		kind: kind{folder: folderShown, name: "shown token"},
 		id:   func(v mesh.TelegramShown) mesh.TokenID { return v.Token }}

@@ -88,6 +88,7 @@ type Store struct {
 	Chats         *Collection[string, mesh.TelegramChat]
 	Threads       *Collection[string, mesh.TelegramThread]
 	Shown         *Collection[mesh.TokenID, mesh.TelegramShown]
+	BotState      *Collection[string, mesh.BotState] // one object, BotStateKey
 
 	client *clientv3.Client
 	log    *slog.Logger
