@@ -44,7 +44,7 @@ func newAdminAudit(a *adminCLI) *cobra.Command {
 		req := admin.AuditListRequest{Page: p, Actor: actor, Object: object}
 		var err error
 		if since != "" {
-			if req.Since, err = parseSince(since, time.Now()); err != nil {
+			if req.Since, err = mesh.ParseSince(since, time.Now()); err != nil {
 				err = usagef("--since: %v", err)
 			}
 		}

@@ -85,5 +85,5 @@ func parsePeriod(s string) (time.Duration, error) {
 	if s == "default" {
 		return 0, nil
 	}
-	return parseSpan(s)
+	return mesh.ParseSpan(s)
 }

@@ -40,7 +40,7 @@ func (f *cellFlags) flags(c *cobra.Command) {
 // parse takes what was given. It returns faults of usage.
 func (f *cellFlags) parse(s *adminSession) (admin.CellOptions, error) {
 	var o admin.CellOptions
-	traffic, err := parseSize(f.guestTraffic)
+	traffic, err := mesh.ParseSize(f.guestTraffic)
 	if err != nil {
 		return o, usagef("--guest-traffic: %v", err)
 	}
@@ -142,7 +142,7 @@ func parseOverlap(s *adminSession, text string) (*mesh.Duration, error) {
 	if text == "none" || text == "0" {
 		return new(mesh.Duration(0)), nil
 	}
-	d, err := parseSpan(text)
+	d, err := mesh.ParseSpan(text)
 	if err != nil {
 		return nil, usagef("--overlap: %v", err)
 	}

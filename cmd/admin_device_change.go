@@ -30,10 +30,10 @@ func (l *limitFlags) parse(now time.Time) (mesh.Limits, error) {
 		return out, usagef("--connections %d: want 0 or more", l.connections)
 	}
 	out.Connections = l.connections
-	if out.Traffic, err = parseSize(l.traffic); err != nil {
+	if out.Traffic, err = mesh.ParseSize(l.traffic); err != nil {
 		return out, usagef("--traffic: %v", err)
 	}
-	if out.Expires, err = parseExpiry(l.expires, now); err != nil {
+	if out.Expires, err = mesh.ParseExpiry(l.expires, now); err != nil {
 		return out, usagef("--expires: %v", err)
 	}
 	return out, nil

@@ -42,7 +42,7 @@ func newAdminEvents(a *adminCLI) *cobra.Command {
 		req := admin.EventListRequest{Page: p, Type: mesh.EventType(kind)}
 		var err error
 		if since != "" {
-			if req.Since, err = parseSince(since, time.Now()); err != nil {
+			if req.Since, err = mesh.ParseSince(since, time.Now()); err != nil {
 				err = usagef("--since: %v", err)
 			}
 		}

@@ -89,7 +89,7 @@ and waits for it: when it has come, its intermediate is signed, it is handed wha
 it needs, and its etcd catches up. When this command is ended early, run it again
 with the same name: it goes on.`,
 		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
-			d, err := parseSpan(life)
+			d, err := mesh.ParseSpan(life)
 			if err != nil {
 				return usagef("--life: %v", err)
 			}

@@ -80,7 +80,7 @@ alone.`,
   (umask 077; meshctl admin token create --role entry > entry.token)
   meshctl admin token create --role admin --grant operator --name bob`,
 		RunE: a.run(func(ctx context.Context, s *adminSession, _ []string) error {
-			d, err := parseSpan(life)
+			d, err := mesh.ParseSpan(life)
 			if err != nil {
 				return usagef("--life: %v", err)
 			}

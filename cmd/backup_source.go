@@ -288,7 +288,7 @@ func (h *backupHistory) manifest(ctx context.Context, id repo.ID) (*backup.Manif
 
 // resolve finds a commit by what Resolve knows, or a time before now such as 2h.
 func (h *backupHistory) resolve(ctx context.Context, s *adminSession, at string) (repo.ID, error) {
-	if d, err := parseSpan(at); err == nil && len(at) < minCommit {
+	if d, err := mesh.ParseSpan(at); err == nil && len(at) < minCommit {
 		return h.Resolve(ctx, s.now.Add(-d).UTC().Format("2006-01-02T15:04:05Z"))
 	}
 	return h.Resolve(ctx, at)

@@ -48,7 +48,7 @@ func at(t, now time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 MST") + " (" + rel + ")"
 }
 
-// size is a number of bytes in decimal units, as parseSize reads it.
+// size is a number of bytes in decimal units, as mesh.ParseSize reads it.
 func size(n int64) string {
 	units := []string{"B", "kB", "MB", "GB", "TB", "PB"}
 	v, i := float64(n), 0

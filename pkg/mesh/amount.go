@@ -1,4 +1,4 @@
-package cmd
+package mesh
 
 import (
 	"fmt"
@@ -6,16 +6,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
-// parseSize reads "100GB", "1.5 GiB", "4096" or "unlimited" (0). Decimal and
+// ParseSize reads "100GB", "1.5 GiB", "4096" or "unlimited" (0). Decimal and
 // binary units are told apart as in SI and IEC.
-func parseSize(s string) (int64, error) {
+func ParseSize(s string) (int64, error) {
 	bad := func(why string) (int64, error) {
 		return 0, fmt.Errorf("size %q: %s; want a number with a unit, such as 100GB or 64MiB, or unlimited: %w",
-			mesh.Quotable(s), why, mesh.ErrInvalid)
+			Quotable(s), why, ErrInvalid)
 	}
 	t := strings.TrimSpace(s)
 	if strings.EqualFold(t, "unlimited") {
@@ -51,9 +49,9 @@ func unitBytes(u string) (float64, bool) {
 	return math.Pow(base, float64(i+1)), true
 }
 
-// parseSpan reads a positive duration; beside Go's units it knows d and w.
-func parseSpan(s string) (time.Duration, error) {
-	bad := fmt.Errorf("duration %q: want a positive number with a unit, such as 30d, 12h or 90m: %w", mesh.Quotable(s), mesh.ErrInvalid)
+// ParseSpan reads a positive duration; beside Go's units it knows d and w.
+func ParseSpan(s string) (time.Duration, error) {
+	bad := fmt.Errorf("duration %q: want a positive number with a unit, such as 30d, 12h or 90m: %w", Quotable(s), ErrInvalid)
 	days := 0.0
 	rest := strings.TrimSpace(s)
 	for _, u := range []struct {
@@ -84,9 +82,9 @@ func parseSpan(s string) (time.Duration, error) {
 	return time.Duration(total), nil
 }
 
-// parseExpiry reads when service ends: a duration from now, a date (00:00 UTC
+// ParseExpiry reads when service ends: a duration from now, a date (00:00 UTC
 // of that day), a time, or "never" (zero). It refuses the past.
-func parseExpiry(s string, now time.Time) (time.Time, error) {
+func ParseExpiry(s string, now time.Time) (time.Time, error) {
 	t := strings.TrimSpace(s)
 	if t == "never" {
 		return time.Time{}, nil
@@ -94,20 +92,20 @@ func parseExpiry(s string, now time.Time) (time.Time, error) {
 	when, err := parseTime(t, now, 1)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("time %q: want a duration (30d), a date (2027-01-31), a time (2027-01-31T12:00:00Z) or never: %w",
-			mesh.Quotable(s), mesh.ErrInvalid)
+			Quotable(s), ErrInvalid)
 	}
 	if !when.After(now) {
-		return time.Time{}, fmt.Errorf("time %q lies in the past: %w", mesh.Quotable(s), mesh.ErrInvalid)
+		return time.Time{}, fmt.Errorf("time %q lies in the past: %w", Quotable(s), ErrInvalid)
 	}
 	return when, nil
 }
 
-// parseSince reads a moment in the past: a duration before now, a date or a time.
-func parseSince(s string, now time.Time) (time.Time, error) {
+// ParseSince reads a moment in the past: a duration before now, a date or a time.
+func ParseSince(s string, now time.Time) (time.Time, error) {
 	when, err := parseTime(strings.TrimSpace(s), now, -1)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("time %q: want a duration (2h), a date (2027-01-31) or a time (2027-01-31T12:00:00Z): %w",
-			mesh.Quotable(s), mesh.ErrInvalid)
+			Quotable(s), ErrInvalid)
 	}
 	return when, nil
 }
@@ -118,7 +116,7 @@ func parseTime(s string, now time.Time, sign time.Duration) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	d, err := parseSpan(s)
+	d, err := ParseSpan(s)
 	if err != nil {
 		return time.Time{}, err
 	}
