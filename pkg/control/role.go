@@ -63,11 +63,16 @@ func AllowedFrom(role mesh.Role, m *controlpb.NodeMessage) bool {
 	case *controlpb.NodeMessage_Ack:
 		return core || entry && b.Ack.GetKind() != controlpb.Ack_KIND_DEVICES
 	case *controlpb.NodeMessage_Report:
-		return core && len(b.Report.GetDials()) == 0 || entry && len(b.Report.GetUsage()) == 0
+		return core && !fromEntry(b.Report) || entry && len(b.Report.GetUsage())+len(b.Report.GetMetered()) == 0
 	case *controlpb.NodeMessage_ProbeReady, *controlpb.NodeMessage_CellRequest:
 		return core
 	}
 	return false
+}
+
+// fromEntry says whether a report has in it what entries alone know.
+func fromEntry(r *controlpb.Report) bool {
+	return len(r.GetDials())+len(r.GetRelayed()) > 0 || r.GetCounts() || r.GetMisses() != 0 || r.GetMissedNames() != 0
 }
 
 // AllowedTo says whether the server may send m to a node of that role after

@@ -261,6 +261,9 @@ func TestNodeMessagesByRole(t *testing.T) {
 		{"a cell request", &controlpb.NodeMessage{Body: &controlpb.NodeMessage_CellRequest{}}, true, false},
 		{"usage", &controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{Usage: make([]*controlpb.DeviceUsage, 1)}}}, true, false},
 		{"dials", &controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{Dials: make([]*controlpb.DialResult, 1)}}}, false, true},
+		{"what was relayed", &controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{Relayed: make([]*controlpb.CoreTraffic, 1)}}}, false, true},
+		{"what was metered", &controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{Metered: make([]*controlpb.DeviceUsage, 1)}}}, true, false},
+		{"names that lead nowhere", &controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{Misses: 1}}}, false, true},
 		{"something of a newer version", &controlpb.NodeMessage{}, true, true},
 	}
 	for _, tt := range tests {

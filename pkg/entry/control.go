@@ -16,8 +16,8 @@ var (
 )
 
 // Hello adds nothing: all that management must know of an entry is in its
-// certificate.
-func (s *Server) Hello(*controlpb.Hello) {}
+// certificate. The server that it is for may not know what was relayed so far.
+func (s *Server) Hello(*controlpb.Hello) { s.cores.untell() }
 
 // ApplyConfig puts suffixes and the age of last answers in force, all or none.
 func (s *Server) ApplyConfig(_ context.Context, c *controlpb.Config) error {
@@ -47,14 +47,21 @@ func (s *Server) Handle(_ context.Context, m *controlpb.MgmtMessage, _ control.S
 	return nil
 }
 
-// Report says how many connections are open and which cores answered.
+// Report says how many connections are open, which cores answered, what was relayed
+// through each, and how many names led nowhere.
 func (s *Server) Report() *controlpb.Report {
 	state := "ready"
 	if err := s.Ready(context.Background()); err != nil {
 		state = err.Error()
 	}
-	return &controlpb.Report{State: state, Streams: s.open.Load(), Dials: s.cores.results()}
+	r := &controlpb.Report{State: state, Streams: s.open.Load(), Dials: s.cores.results(), Relayed: s.cores.relayed(), Counts: true}
+	r.Misses, r.MissedNames = s.misses.take()
+	return r
 }
 
-// Unsent takes back a report that may not have arrived.
-func (s *Server) Unsent(r *controlpb.Report) { s.cores.restore(r.GetDials()) }
+// Unsent takes back a report that may not have arrived. What was relayed is told
+// anew with the next stream.
+func (s *Server) Unsent(r *controlpb.Report) {
+	s.cores.restore(r.GetDials())
+	s.misses.restore(r.GetMisses(), r.GetMissedNames())
+}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshctl/meshctl/pkg/control/controlpb"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/relay"
 )
@@ -25,9 +24,15 @@ type core struct {
 	// failures in a row; until then others are tried before it.
 	failures int
 	until    time.Time
+	// tried is when it was last asked, wanted when a client last had it asked.
+	tried, wanted time.Time
 	// since the last report
 	answered, failed int64
 	lastErr          string
+	fault            mesh.DialFault
+
+	meter relay.Meter // of all that was relayed through it
+	told  int64       // of that, in reports
 }
 
 const (
@@ -89,6 +94,7 @@ func (c *cores) heard(id string) (recovered bool) {
 	defer c.mu.Unlock()
 	k := c.ofLocked(id)
 	recovered = k.failures > 0
+	k.tried = time.Now()
 	k.failures, k.until = 0, time.Time{}
 	k.answered++
 	return recovered
@@ -99,8 +105,9 @@ func (c *cores) silent(id string, err error) (news bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.ofLocked(id)
+	k.tried = time.Now()
 	k.failed++
-	k.lastErr = err.Error()
+	k.lastErr, k.fault = err.Error(), faultOf(err)
 	if len(k.lastErr) > maxErrText {
 		k.lastErr = k.lastErr[:maxErrText]
 	}
@@ -112,40 +119,26 @@ func (c *cores) silent(id string, err error) (news bool) {
 	return k.failures == 1
 }
 
-// results returns what happened since the last call.
-func (c *cores) results() []*controlpb.DialResult {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var out []*controlpb.DialResult
-	for id, k := range c.known {
-		if k.answered+k.failed > 0 && k.target.Kind != mesh.HopMgmt {
-			out = append(out, &controlpb.DialResult{Core: id, Succeeded: k.answered, Failed: k.failed, LastError: k.lastErr})
-			k.answered, k.failed, k.lastErr = 0, 0, ""
-		}
-	}
-	return out
-}
-
-// restore takes results back that may not have arrived.
-func (c *cores) restore(results []*controlpb.DialResult) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, r := range results {
-		k := c.ofLocked(r.GetCore())
-		k.answered += r.GetSucceeded()
-		k.failed += r.GetFailed()
-		if k.lastErr == "" {
-			k.lastErr = r.GetLastError()
-		}
-	}
-}
-
 // node is role/id of what the log is to name.
 func (c *cores) node(id string) string {
 	if t, _ := c.target(id); t.Kind == mesh.HopMgmt {
 		return string(mesh.RoleMgmt) + "/" + id
 	}
 	return string(mesh.RoleCore) + "/" + id
+}
+
+// want notes that a client has a core asked.
+func (c *cores) want(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ofLocked(id).wanted = time.Now()
+}
+
+// meter counts what is relayed through a core.
+func (c *cores) meter(id string) *relay.Meter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return &c.ofLocked(id).meter
 }
 
 // order returns the targets worth trying, best first: those that neither

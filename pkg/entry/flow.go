@@ -68,7 +68,11 @@ func (f *flow) run(life context.Context) (Reason, error) {
 	}
 	route, targets, err := f.s.Router.Lookup(life, f.name)
 	if err != nil {
-		return ofLookup(err), err
+		reason := ofLookup(err)
+		if reason == NoRoute {
+			f.s.misses.add(f.name)
+		}
+		return reason, err
 	}
 	f.device = route.Device
 	end := endOf(route)
@@ -167,8 +171,10 @@ func (f *flow) read() (hello clienthello.Hello, reason Reason, err error) {
 func (f *flow) relay(ctx context.Context, st *relay.Stream, hello []byte) (Reason, error) {
 	f.relayed = true
 	stop := context.AfterFunc(ctx, func() { st.Reset(relay.CodeGoingAway) })
+	m := f.s.cores.meter(f.core)
 	n, err := st.Write(hello)
 	f.up = int64(n)
+	m.Up.Add(f.up)
 	if stopped := stop(); err != nil || !stopped {
 		relay.Abort(f.conn, relay.CodeUnspecified)
 		relay.Abort(st, relay.CodeGoingAway)
@@ -179,7 +185,7 @@ func (f *flow) relay(ctx context.Context, st *relay.Stream, hello []byte) (Reaso
 	}
 	f.s.vigil.Add(f.conn)
 	defer f.s.vigil.Remove(f.conn)
-	sum := relay.Join(ctx, f.conn, st, nil)
+	sum := relay.Join(ctx, f.conn, st, m)
 	f.up += sum.Up
 	f.down = sum.Down
 	return ofEnd(sum.Err), sum.Err

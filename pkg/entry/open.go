@@ -122,6 +122,7 @@ func (s *Server) count(err error) (reason Reason, final bool) {
 // overtaken counts as silent when it had its time.
 func (s *Server) openAt(ctx context.Context, id string, h relay.Header) (*relay.Stream, error) {
 	begin := time.Now()
+	s.cores.want(id)
 	open, cancel := context.WithTimeout(ctx, s.OpenTimeout)
 	defer cancel()
 	st, err := s.pool.Load().Open(open, id, h)

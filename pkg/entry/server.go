@@ -43,6 +43,9 @@ type Server struct {
 	// HedgeAfter is how long a core may take to answer before the next one of the
 	// route is asked as well. 0: 1 s.
 	HedgeAfter time.Duration
+	// Recheck is how often a core that fell silent, and that no client asks, is
+	// asked again. 0: 30 s.
+	Recheck time.Duration
 	// Relay configures sessions; Sessions is how many there are per core. 0: 4.
 	Relay    relay.Config
 	Sessions int
@@ -57,6 +60,7 @@ type Server struct {
 	limits  Limits
 	pool    atomic.Pointer[relay.Pool] // nil before Serve
 	cores   cores
+	misses  misses
 	metrics *metrics
 	sources counter[netip.Addr]
 	devices counter[mesh.DeviceID]
@@ -131,6 +135,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	var poolErr error
 	parts.Go(func() { poolErr = s.pool.Load().Run(partsLife) })
 	parts.Go(func() { s.vigil.Run(partsLife) })
+	parts.Go(func() { s.recheck(partsLife) })
 
 	accepted := make(chan error, 1)
 	go func() { accepted <- s.accept(ln, func(c *net.TCPConn) { conns.Go(func() { s.handle(life, c) }) }) }()
@@ -197,7 +202,7 @@ func (s *Server) flush(ctx context.Context) {
 }
 
 func (s *Server) prepare() error {
-	for _, d := range []time.Duration{s.HelloTimeout, s.DialTimeout, s.OpenTimeout, s.HedgeAfter, s.DrainWait, s.DrainLimit} {
+	for _, d := range []time.Duration{s.HelloTimeout, s.DialTimeout, s.OpenTimeout, s.HedgeAfter, s.Recheck, s.DrainWait, s.DrainLimit} {
 		if d < 0 {
 			return fmt.Errorf("entry: time-out %v: want more than 0: %w", d, mesh.ErrInvalid)
 		}
@@ -211,6 +216,7 @@ func (s *Server) prepare() error {
 	def(&s.DialTimeout, 3*time.Second)
 	def(&s.OpenTimeout, 10*time.Second)
 	def(&s.HedgeAfter, time.Second)
+	def(&s.Recheck, 30*time.Second)
 	def(&s.DrainLimit, 10*time.Minute)
 	s.limits = s.Limits.withDefaults()
 	s.hellos.most = s.limits.Hellos

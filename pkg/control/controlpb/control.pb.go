@@ -1967,7 +1967,16 @@ type Report struct {
 	// Cores: since this start of the node, of each device in usage, and at the
 	// beginning of a stream of all. A report that arrives twice, here or at another
 	// server, counts once. A core of an earlier version leaves it empty.
-	Metered       []*DeviceUsage `protobuf:"bytes,6,rep,name=metered,proto3" json:"metered,omitempty"`
+	Metered []*DeviceUsage `protobuf:"bytes,6,rep,name=metered,proto3" json:"metered,omitempty"`
+	// Entries: what they have relayed through cores since this start of the node,
+	// of those for which it rose, and at the beginning of a stream of all; counts
+	// says that they keep such counts, which those of earlier versions do not.
+	Relayed []*CoreTraffic `protobuf:"bytes,7,rep,name=relayed,proto3" json:"relayed,omitempty"`
+	Counts  bool           `protobuf:"varint,8,opt,name=counts,proto3" json:"counts,omitempty"`
+	// Entries: lookups of names that lead nowhere since the last report, and of how
+	// many names, as far as they were told apart.
+	Misses        int64 `protobuf:"varint,9,opt,name=misses,proto3" json:"misses,omitempty"`
+	MissedNames   int64 `protobuf:"varint,10,opt,name=missed_names,json=missedNames,proto3" json:"missed_names,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2044,6 +2053,34 @@ func (x *Report) GetMetered() []*DeviceUsage {
 	return nil
 }
 
+func (x *Report) GetRelayed() []*CoreTraffic {
+	if x != nil {
+		return x.Relayed
+	}
+	return nil
+}
+
+func (x *Report) GetCounts() bool {
+	if x != nil {
+		return x.Counts
+	}
+	return false
+}
+
+func (x *Report) GetMisses() int64 {
+	if x != nil {
+		return x.Misses
+	}
+	return 0
+}
+
+func (x *Report) GetMissedNames() int64 {
+	if x != nil {
+		return x.MissedNames
+	}
+	return 0
+}
+
 type DeviceUsage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
@@ -2118,6 +2155,7 @@ type DialResult struct {
 	Succeeded     int64                  `protobuf:"varint,2,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
 	Failed        int64                  `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
 	LastError     string                 `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	Fault         string                 `protobuf:"bytes,5,opt,name=fault,proto3" json:"fault,omitempty"` // what kind of failure the last was, as mesh.DialFault
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2180,6 +2218,73 @@ func (x *DialResult) GetLastError() string {
 	return ""
 }
 
+func (x *DialResult) GetFault() string {
+	if x != nil {
+		return x.Fault
+	}
+	return ""
+}
+
+type CoreTraffic struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Core          string                 `protobuf:"bytes,1,opt,name=core,proto3" json:"core,omitempty"`
+	Up            int64                  `protobuf:"varint,2,opt,name=up,proto3" json:"up,omitempty"` // bytes from clients
+	Down          int64                  `protobuf:"varint,3,opt,name=down,proto3" json:"down,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoreTraffic) Reset() {
+	*x = CoreTraffic{}
+	mi := &file_control_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoreTraffic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoreTraffic) ProtoMessage() {}
+
+func (x *CoreTraffic) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoreTraffic.ProtoReflect.Descriptor instead.
+func (*CoreTraffic) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *CoreTraffic) GetCore() string {
+	if x != nil {
+		return x.Core
+	}
+	return ""
+}
+
+func (x *CoreTraffic) GetUp() int64 {
+	if x != nil {
+		return x.Up
+	}
+	return 0
+}
+
+func (x *CoreTraffic) GetDown() int64 {
+	if x != nil {
+		return x.Down
+	}
+	return 0
+}
+
 type Probe struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nonce         []byte                 `protobuf:"bytes,1,opt,name=nonce,proto3" json:"nonce,omitempty"` // 32 bytes
@@ -2189,7 +2294,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2201,7 +2306,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2214,7 +2319,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{24}
+	return file_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Probe) GetNonce() []byte {
@@ -2233,7 +2338,7 @@ type ProbeReady struct {
 
 func (x *ProbeReady) Reset() {
 	*x = ProbeReady{}
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2245,7 +2350,7 @@ func (x *ProbeReady) String() string {
 func (*ProbeReady) ProtoMessage() {}
 
 func (x *ProbeReady) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2258,7 +2363,7 @@ func (x *ProbeReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReady.ProtoReflect.Descriptor instead.
 func (*ProbeReady) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{25}
+	return file_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ProbeReady) GetNonce() []byte {
@@ -2278,7 +2383,7 @@ type CellRequest struct {
 
 func (x *CellRequest) Reset() {
 	*x = CellRequest{}
-	mi := &file_control_proto_msgTypes[26]
+	mi := &file_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2290,7 +2395,7 @@ func (x *CellRequest) String() string {
 func (*CellRequest) ProtoMessage() {}
 
 func (x *CellRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[26]
+	mi := &file_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2303,7 +2408,7 @@ func (x *CellRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellRequest.ProtoReflect.Descriptor instead.
 func (*CellRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{26}
+	return file_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CellRequest) GetCsr() []byte {
@@ -2333,7 +2438,7 @@ type CellCertificate struct {
 
 func (x *CellCertificate) Reset() {
 	*x = CellCertificate{}
-	mi := &file_control_proto_msgTypes[27]
+	mi := &file_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2345,7 +2450,7 @@ func (x *CellCertificate) String() string {
 func (*CellCertificate) ProtoMessage() {}
 
 func (x *CellCertificate) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[27]
+	mi := &file_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2358,7 +2463,7 @@ func (x *CellCertificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellCertificate.ProtoReflect.Descriptor instead.
 func (*CellCertificate) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{27}
+	return file_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CellCertificate) GetChain() [][]byte {
@@ -2391,7 +2496,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_control_proto_msgTypes[28]
+	mi := &file_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2403,7 +2508,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[28]
+	mi := &file_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2416,7 +2521,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{28}
+	return file_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Drain) GetReason() string {
@@ -2435,7 +2540,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_control_proto_msgTypes[29]
+	mi := &file_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2447,7 +2552,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[29]
+	mi := &file_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2460,7 +2565,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{29}
+	return file_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Goodbye) GetReason() string {
@@ -2479,7 +2584,7 @@ type Ping struct {
 
 func (x *Ping) Reset() {
 	*x = Ping{}
-	mi := &file_control_proto_msgTypes[30]
+	mi := &file_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2491,7 +2596,7 @@ func (x *Ping) String() string {
 func (*Ping) ProtoMessage() {}
 
 func (x *Ping) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[30]
+	mi := &file_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2504,7 +2609,7 @@ func (x *Ping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ping.ProtoReflect.Descriptor instead.
 func (*Ping) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{30}
+	return file_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Ping) GetSequence() int64 {
@@ -2672,26 +2777,36 @@ const file_control_proto_rawDesc = "" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKIND_CONFIG\x10\x01\x12\x14\n" +
 	"\x10KIND_REVOCATIONS\x10\x02\x12\x10\n" +
-	"\fKIND_DEVICES\x10\x03\"\xea\x01\n" +
+	"\fKIND_DEVICES\x10\x03\"\xf0\x02\n" +
 	"\x06Report\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x18\n" +
 	"\astreams\x18\x02 \x01(\x03R\astreams\x12-\n" +
 	"\x05usage\x18\x03 \x03(\v2\x17.meshctl.v1.DeviceUsageR\x05usage\x12,\n" +
 	"\x05dials\x18\x04 \x03(\v2\x16.meshctl.v1.DialResultR\x05dials\x12 \n" +
 	"\vcertificate\x18\x05 \x01(\tR\vcertificate\x121\n" +
-	"\ametered\x18\x06 \x03(\v2\x17.meshctl.v1.DeviceUsageR\ametered\"k\n" +
+	"\ametered\x18\x06 \x03(\v2\x17.meshctl.v1.DeviceUsageR\ametered\x121\n" +
+	"\arelayed\x18\a \x03(\v2\x17.meshctl.v1.CoreTrafficR\arelayed\x12\x16\n" +
+	"\x06counts\x18\b \x01(\bR\x06counts\x12\x16\n" +
+	"\x06misses\x18\t \x01(\x03R\x06misses\x12!\n" +
+	"\fmissed_names\x18\n" +
+	" \x01(\x03R\vmissedNames\"k\n" +
 	"\vDeviceUsage\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x0e\n" +
 	"\x02up\x18\x02 \x01(\x03R\x02up\x12\x12\n" +
 	"\x04down\x18\x03 \x01(\x03R\x04down\x12 \n" +
-	"\vconnections\x18\x04 \x01(\x03R\vconnections\"u\n" +
+	"\vconnections\x18\x04 \x01(\x03R\vconnections\"\x8b\x01\n" +
 	"\n" +
 	"DialResult\x12\x12\n" +
 	"\x04core\x18\x01 \x01(\tR\x04core\x12\x1c\n" +
 	"\tsucceeded\x18\x02 \x01(\x03R\tsucceeded\x12\x16\n" +
 	"\x06failed\x18\x03 \x01(\x03R\x06failed\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x04 \x01(\tR\tlastError\"\x1d\n" +
+	"last_error\x18\x04 \x01(\tR\tlastError\x12\x14\n" +
+	"\x05fault\x18\x05 \x01(\tR\x05fault\"E\n" +
+	"\vCoreTraffic\x12\x12\n" +
+	"\x04core\x18\x01 \x01(\tR\x04core\x12\x0e\n" +
+	"\x02up\x18\x02 \x01(\x03R\x02up\x12\x12\n" +
+	"\x04down\x18\x03 \x01(\x03R\x04down\"\x1d\n" +
 	"\x05Probe\x12\x14\n" +
 	"\x05nonce\x18\x01 \x01(\fR\x05nonce\"\"\n" +
 	"\n" +
@@ -2731,7 +2846,7 @@ func file_control_proto_rawDescGZIP() []byte {
 }
 
 var file_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_control_proto_goTypes = []any{
 	(Ack_Kind)(0),            // 0: meshctl.v1.Ack.Kind
 	(*EnrollRequest)(nil),    // 1: meshctl.v1.EnrollRequest
@@ -2758,34 +2873,35 @@ var file_control_proto_goTypes = []any{
 	(*Report)(nil),           // 22: meshctl.v1.Report
 	(*DeviceUsage)(nil),      // 23: meshctl.v1.DeviceUsage
 	(*DialResult)(nil),       // 24: meshctl.v1.DialResult
-	(*Probe)(nil),            // 25: meshctl.v1.Probe
-	(*ProbeReady)(nil),       // 26: meshctl.v1.ProbeReady
-	(*CellRequest)(nil),      // 27: meshctl.v1.CellRequest
-	(*CellCertificate)(nil),  // 28: meshctl.v1.CellCertificate
-	(*Drain)(nil),            // 29: meshctl.v1.Drain
-	(*Goodbye)(nil),          // 30: meshctl.v1.Goodbye
-	(*Ping)(nil),             // 31: meshctl.v1.Ping
+	(*CoreTraffic)(nil),      // 25: meshctl.v1.CoreTraffic
+	(*Probe)(nil),            // 26: meshctl.v1.Probe
+	(*ProbeReady)(nil),       // 27: meshctl.v1.ProbeReady
+	(*CellRequest)(nil),      // 28: meshctl.v1.CellRequest
+	(*CellCertificate)(nil),  // 29: meshctl.v1.CellCertificate
+	(*Drain)(nil),            // 30: meshctl.v1.Drain
+	(*Goodbye)(nil),          // 31: meshctl.v1.Goodbye
+	(*Ping)(nil),             // 32: meshctl.v1.Ping
 }
 var file_control_proto_depIdxs = []int32{
 	7,  // 0: meshctl.v1.NodeMessage.hello:type_name -> meshctl.v1.Hello
 	21, // 1: meshctl.v1.NodeMessage.ack:type_name -> meshctl.v1.Ack
 	22, // 2: meshctl.v1.NodeMessage.report:type_name -> meshctl.v1.Report
-	26, // 3: meshctl.v1.NodeMessage.probe_ready:type_name -> meshctl.v1.ProbeReady
-	27, // 4: meshctl.v1.NodeMessage.cell_request:type_name -> meshctl.v1.CellRequest
-	30, // 5: meshctl.v1.NodeMessage.goodbye:type_name -> meshctl.v1.Goodbye
-	31, // 6: meshctl.v1.NodeMessage.ping:type_name -> meshctl.v1.Ping
-	31, // 7: meshctl.v1.NodeMessage.pong:type_name -> meshctl.v1.Ping
+	27, // 3: meshctl.v1.NodeMessage.probe_ready:type_name -> meshctl.v1.ProbeReady
+	28, // 4: meshctl.v1.NodeMessage.cell_request:type_name -> meshctl.v1.CellRequest
+	31, // 5: meshctl.v1.NodeMessage.goodbye:type_name -> meshctl.v1.Goodbye
+	32, // 6: meshctl.v1.NodeMessage.ping:type_name -> meshctl.v1.Ping
+	32, // 7: meshctl.v1.NodeMessage.pong:type_name -> meshctl.v1.Ping
 	11, // 8: meshctl.v1.NodeMessage.hand_over:type_name -> meshctl.v1.HandOver
 	9,  // 9: meshctl.v1.MgmtMessage.welcome:type_name -> meshctl.v1.Welcome
 	16, // 10: meshctl.v1.MgmtMessage.config:type_name -> meshctl.v1.Config
 	17, // 11: meshctl.v1.MgmtMessage.revocations:type_name -> meshctl.v1.Revocations
 	19, // 12: meshctl.v1.MgmtMessage.devices:type_name -> meshctl.v1.Devices
-	25, // 13: meshctl.v1.MgmtMessage.probe:type_name -> meshctl.v1.Probe
-	28, // 14: meshctl.v1.MgmtMessage.cell_certificate:type_name -> meshctl.v1.CellCertificate
-	29, // 15: meshctl.v1.MgmtMessage.drain:type_name -> meshctl.v1.Drain
-	30, // 16: meshctl.v1.MgmtMessage.goodbye:type_name -> meshctl.v1.Goodbye
-	31, // 17: meshctl.v1.MgmtMessage.ping:type_name -> meshctl.v1.Ping
-	31, // 18: meshctl.v1.MgmtMessage.pong:type_name -> meshctl.v1.Ping
+	26, // 13: meshctl.v1.MgmtMessage.probe:type_name -> meshctl.v1.Probe
+	29, // 14: meshctl.v1.MgmtMessage.cell_certificate:type_name -> meshctl.v1.CellCertificate
+	30, // 15: meshctl.v1.MgmtMessage.drain:type_name -> meshctl.v1.Drain
+	31, // 16: meshctl.v1.MgmtMessage.goodbye:type_name -> meshctl.v1.Goodbye
+	32, // 17: meshctl.v1.MgmtMessage.ping:type_name -> meshctl.v1.Ping
+	32, // 18: meshctl.v1.MgmtMessage.pong:type_name -> meshctl.v1.Ping
 	14, // 19: meshctl.v1.MgmtMessage.addresses:type_name -> meshctl.v1.Addresses
 	15, // 20: meshctl.v1.MgmtMessage.renew_now:type_name -> meshctl.v1.RenewNow
 	12, // 21: meshctl.v1.MgmtMessage.hand_back:type_name -> meshctl.v1.HandBack
@@ -2800,17 +2916,18 @@ var file_control_proto_depIdxs = []int32{
 	23, // 30: meshctl.v1.Report.usage:type_name -> meshctl.v1.DeviceUsage
 	24, // 31: meshctl.v1.Report.dials:type_name -> meshctl.v1.DialResult
 	23, // 32: meshctl.v1.Report.metered:type_name -> meshctl.v1.DeviceUsage
-	1,  // 33: meshctl.v1.Enrollment.Enroll:input_type -> meshctl.v1.EnrollRequest
-	3,  // 34: meshctl.v1.Renewal.Renew:input_type -> meshctl.v1.RenewRequest
-	5,  // 35: meshctl.v1.NodeControl.Connect:input_type -> meshctl.v1.NodeMessage
-	2,  // 36: meshctl.v1.Enrollment.Enroll:output_type -> meshctl.v1.EnrollResponse
-	4,  // 37: meshctl.v1.Renewal.Renew:output_type -> meshctl.v1.RenewResponse
-	6,  // 38: meshctl.v1.NodeControl.Connect:output_type -> meshctl.v1.MgmtMessage
-	36, // [36:39] is the sub-list for method output_type
-	33, // [33:36] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	25, // 33: meshctl.v1.Report.relayed:type_name -> meshctl.v1.CoreTraffic
+	1,  // 34: meshctl.v1.Enrollment.Enroll:input_type -> meshctl.v1.EnrollRequest
+	3,  // 35: meshctl.v1.Renewal.Renew:input_type -> meshctl.v1.RenewRequest
+	5,  // 36: meshctl.v1.NodeControl.Connect:input_type -> meshctl.v1.NodeMessage
+	2,  // 37: meshctl.v1.Enrollment.Enroll:output_type -> meshctl.v1.EnrollResponse
+	4,  // 38: meshctl.v1.Renewal.Renew:output_type -> meshctl.v1.RenewResponse
+	6,  // 39: meshctl.v1.NodeControl.Connect:output_type -> meshctl.v1.MgmtMessage
+	37, // [37:40] is the sub-list for method output_type
+	34, // [34:37] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
@@ -2851,7 +2968,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   3,
 		},
