@@ -18,7 +18,8 @@ const (
 )
 
 // The bot's own methods, which administrators and nodes cannot call. Who the user
-// is, the server finds out for every call; see BotTable.
+// is, the server finds out for every call; see BotTable. A role is that of the
+// administrator to whom an operator is bound.
 var (
 	// BotWho says whom the bot speaks with, and takes note of nothing.
 	BotWho = Method[BotWhoRequest, BotSelf]{"BotWho", ""}
@@ -40,16 +41,13 @@ var (
 	BotHelp         = Method[BotHelpRequest, None]{"BotHelp", ""}
 
 	// What operators do beside the methods of administrators.
-	BotAnswer    = Method[BotAnswerRequest, None]{"BotAnswer", ""}
-	BotGuests    = Method[Page, List[BotGuest]]{"BotGuests", ""}
-	BotDecide    = Method[BotDecideRequest, BotDecided]{"BotDecide", ""}
-	BotBroadcast = Method[BotBroadcastRequest, BotBroadcastView]{"BotBroadcast", ""}
+	BotAnswer    = Method[BotAnswerRequest, None]{"BotAnswer", operator}
+	BotGuests    = Method[Page, List[BotGuest]]{"BotGuests", auditor}
+	BotDecide    = Method[BotDecideRequest, BotDecided]{"BotDecide", operator}
+	BotBroadcast = Method[BotBroadcastRequest, BotBroadcastView]{"BotBroadcast", operator}
 	// BotShown notes that a token stands in a chat.
-	BotShown = Method[mesh.TelegramShown, None]{"BotShown", ""}
+	BotShown = Method[mesh.TelegramShown, None]{"BotShown", operator}
 )
-
-// ErrDone is what a change that was made before is refused with.
-const ErrDone = "it was done already"
 
 // BotWhoRequest is the user as an update describes them.
 type BotWhoRequest struct {

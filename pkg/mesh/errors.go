@@ -22,6 +22,10 @@ var (
 	ErrDenied = errors.New("denied")
 )
 
+// DoneBefore is the text of an ErrExists that refuses a change because it was
+// made before.
+const DoneBefore = "it was done already"
+
 // Hinted is an error that carries the operator's next step.
 type Hinted struct {
 	Err  error

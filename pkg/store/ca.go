@@ -3,8 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -57,41 +55,4 @@ func (s *Store) IsRevoked(ctx context.Context, node, serial string, issued time.
 		}
 	}
 	return false, nil
-}
-
-// used is the value of a key under once/.
-type used struct {
-	At time.Time `json:"at"`
-}
-
-// usedBefore says whether the key was used before a time; not if it is damaged.
-func usedBefore(e entry, t time.Time) bool {
-	u, err := codec.Decode[used](e.data)
-	return err == nil && u.At.Before(t)
-}
-
-// UseOnce returns true to one caller for each key, whichever servers ask. A
-// caller that gets an error does not know whether it was the one.
-func (s *Store) UseOnce(ctx context.Context, key string) (first bool, err error) {
-	sum := sha256.Sum256([]byte(key))
-	at := onceKey(hex.EncodeToString(sum[:]))
-	_, err = s.Update(ctx, func(tx *Tx) error {
-		e, err := tx.read(at, true)
-		if err != nil {
-			return err
-		}
-		if first = e.rev == 0; !first {
-			return nil
-		}
-		data, err := codec.Encode(used{time.Now().UTC()})
-		if err != nil {
-			return err
-		}
-		tx.put(at, data, nil)
-		return nil
-	})
-	if err != nil {
-		return false, fmt.Errorf("store: use once: %w", err)
-	}
-	return first, nil
 }

@@ -16,6 +16,7 @@ import (
 type By struct {
 	Actor   mesh.Actor
 	Request string // id of the request that asked for it
+	Via     string // how the actor spoke, if not with a certificate
 }
 
 // maxConflicts bounds how often a transaction runs.
@@ -43,12 +44,13 @@ func (s *Store) Update(ctx context.Context, f func(*Tx) error) (Rev, error) {
 
 // Change is Update for every kind. Each object it changes, before and after with
 // secrets redacted, is in one audit record, written in the same etcd
-// transaction. action is a word or two for people: "member add".
+// transaction. action is a word or two for people: "member add". Under the
+// context of Once it returns ErrDone when what that names was done before.
 func (s *Store) Change(ctx context.Context, by By, action string, f func(*Tx) error) (Rev, error) {
 	if by.Actor == "" || action == "" {
 		return 0, fmt.Errorf("store: change: who and what must be said: %w", mesh.ErrInvalid)
 	}
-	return s.transact(ctx, auditing, &mesh.AuditRecord{Actor: by.Actor, Request: by.Request, Action: action}, f)
+	return s.transact(ctx, auditing, &mesh.AuditRecord{Actor: by.Actor, Via: by.Via, Request: by.Request, Action: action}, f)
 }
 
 // transact runs f until its transaction commits. After it has lost once it waits
@@ -82,6 +84,10 @@ func (s *Store) transact(ctx context.Context, m mode, audit *mesh.AuditRecord, f
 }
 
 func (s *Store) attempt(ctx context.Context, tx *Tx, audit *mesh.AuditRecord, f func(*Tx) error) (Rev, error) {
+	once := onceOf(ctx, tx.mode)
+	if err := once.unmade(tx); err != nil {
+		return 0, err
+	}
 	if err := f(tx); err != nil {
 		return 0, err
 	}
@@ -93,7 +99,12 @@ func (s *Store) attempt(ctx context.Context, tx *Tx, audit *mesh.AuditRecord, f 
 			return 0, err
 		}
 	}
-	return tx.commit(ctx)
+	if err := once.mark(tx); err != nil {
+		return 0, err
+	}
+	rev, err := tx.commit(ctx)
+	once.made(err)
+	return rev, err
 }
 
 // commit writes, repeating the very same etcd transaction while its outcome is

@@ -152,21 +152,3 @@ func beyondMemory(all map[string]mesh.SignedRevocation, limit int) []string {
 	slices.Sort(ids)
 	return ids[:max(0, len(ids)-limit)]
 }
-
-// trimOnce forgets what was used once, long after it could be used again.
-func (s *Store) trimOnce(ctx context.Context, now time.Time) (removed int64, err error) {
-	entries, _, err := s.list(ctx, folderPrefix(folderOnce), 0)
-	if err != nil {
-		return 0, wrap("list once", err)
-	}
-	for _, e := range entries {
-		if !usedBefore(e, now.Add(-onceAge)) {
-			continue
-		}
-		if err := s.erase(ctx, e.key); err != nil {
-			return removed, wrap("delete once", err)
-		}
-		removed++
-	}
-	return removed, nil
-}
