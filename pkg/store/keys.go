@@ -37,12 +37,18 @@ import (
 //	├── progress/traffic             up to which hour that is in totals
 //	├── spent/<device id>            derived: whose traffic is used up
 //	├── spent/<cell id>.<member id>  the same of guests
+//	├── reach/<entry id>             how connections from an entry to cores go
+//	├── cellwatch/<cell id>          cells that clients do not get into
+//	├── cellusage/<cell id>          what cells move, hour by hour
+//	├── relayed/<entry id>           what an entry has relayed through each core
+//	├── meteraudit/current           what was compared of that and of hours
 //	├── rollouts/<group>             how a configuration reaches a group of nodes
 //	├── status/<role>/<id>           last known of a node, apart from its specification
 //	├── alive/<role>/<id>            under the lease of the server that holds the stream
 //	├── events/<time id>             trimmed by age and number
 //	├── audit/<time id>              trimmed by age and number
 //	├── auditchain/<number>          links over the audit records
+//	├── chained                      how far that chain goes
 //	├── alerts/<rule>.<hash>         rules that hold
 //	├── hooks/<name>                 webhooks, URL and key sealed
 //	├── outbox/<time id>             notices on their way out, dropped after a day
@@ -89,6 +95,11 @@ const (
 	folderProgress    = "progress"
 	folderTotals      = "totals"
 	folderSpent       = "spent"
+	folderReach       = "reach"
+	folderCellWatch   = "cellwatch"
+	folderCellUsage   = "cellusage"
+	folderRelayed     = "relayed"
+	folderMeterAudit  = "meteraudit"
 	folderRollouts    = "rollouts"
 	folderStatus      = "status"
 	folderAlive       = "alive"
@@ -132,11 +143,15 @@ const (
 // BotStateKey is the id of the one object in Store.BotState.
 const BotStateKey = "state"
 
+// MeterAuditKey is the id of the one object in Store.MeterAudit.
+const MeterAuditKey = "current"
+
 // FolderTotals is the folder of Store.Totals, as Raw names it.
 const FolderTotals = folderTotals
 
 const (
 	changedKey   = root + "changed"
+	chainedKey   = root + "chained"
 	importingKey = root + "importing"
 )
 

@@ -112,9 +112,28 @@ func (s *Store) nameless() {
 	s.Audit = &Collection[string, mesh.AuditRecord]{s: s,
 		kind: kind{folder: folderAudit, name: "audit", sealed: true}}
 	s.AuditChain = &Collection[string, mesh.AuditSegment]{s: s,
-		kind: kind{folder: folderAuditChain, name: "audit segment"},
+		kind: kind{folder: folderAuditChain, name: "audit link", sealed: true},
 		id:   func(v mesh.AuditSegment) string { return v.ID }}
+	s.watching()
 	s.telling()
+}
+
+// watching are the kinds of what is seen of the way from entries to cores.
+func (s *Store) watching() {
+	s.Reach = &Collection[mesh.EntryID, mesh.EntryReach]{s: s,
+		kind: kind{folder: folderReach, name: "reach"},
+		id:   func(v mesh.EntryReach) mesh.EntryID { return v.Entry }}
+	s.CellWatch = &Collection[mesh.CellID, mesh.CellWatch]{s: s,
+		kind: kind{folder: folderCellWatch, name: "cell watch"},
+		id:   func(v mesh.CellWatch) mesh.CellID { return v.Cell }}
+	s.CellUsage = &Collection[mesh.CellID, mesh.CellUsage]{s: s,
+		kind: kind{folder: folderCellUsage, name: "cell usage"},
+		id:   func(v mesh.CellUsage) mesh.CellID { return v.Cell }}
+	s.Relayed = &Collection[mesh.EntryID, mesh.EntryRelayed]{s: s,
+		kind: kind{folder: folderRelayed, name: "relayed"},
+		id:   func(v mesh.EntryRelayed) mesh.EntryID { return v.Entry }}
+	s.MeterAudit = &Collection[string, mesh.MeterAudit]{s: s,
+		kind: kind{folder: folderMeterAudit, name: "meter audit"}}
 }
 
 // telling are the kinds of what people are told, and who they are.

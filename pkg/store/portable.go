@@ -30,6 +30,9 @@ type Raw struct {
 //	alerts outbox chats threads shown telegramcodes
 //	                       what is said at the moment; codes that a lost mesh gave
 //	                       out link nobody to its successor
+//	reach cellwatch cellusage relayed meteraudit
+//	                       what is seen of the present way to cores; what is usual
+//	                       is seen again in a week
 //	deletions once importing
 //	                       the store's own; a certificate request that was used
 //	                       once does not outlive the servers that saw it

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -68,6 +69,11 @@ type Store struct {
 	Progress    *Collection[string, mesh.TrafficProgress] // one object, TrafficKey
 	Rollouts    *Collection[string, mesh.Rollout]         // by group
 	BackupState *Collection[string, mesh.BackupState]     // one object, BackupStateKey
+	Reach       *Collection[mesh.EntryID, mesh.EntryReach]
+	CellWatch   *Collection[mesh.CellID, mesh.CellWatch]
+	CellUsage   *Collection[mesh.CellID, mesh.CellUsage]
+	Relayed     *Collection[mesh.EntryID, mesh.EntryRelayed]
+	MeterAudit  *Collection[string, mesh.MeterAudit] // one object, MeterAuditKey
 
 	// Certificates that clients see, from public authorities. ACME is written by
 	// Change alone.
@@ -96,6 +102,8 @@ type Store struct {
 	perTry time.Duration
 	term   time.Duration
 	turn   chan struct{} // held by a transaction that has lost once
+
+	chained atomic.Pointer[string] // the last audit record that a link is known to cover
 
 	sealing  sync.RWMutex // held to read from sealing a value until it is written
 	keyLock  sync.Mutex   // guards dataKeys
