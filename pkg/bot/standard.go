@@ -1,0 +1,4 @@
+package bot
+
+// standard are all screens of the bot, by whom they are for.
+func standard() Routes { return join() }
