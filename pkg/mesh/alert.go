@@ -1,6 +1,11 @@
 package mesh
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
 
 // AlertState is where an alert stands.
 type AlertState string
@@ -67,15 +72,39 @@ type AlertMute struct {
 	Reason string    `json:"reason,omitzero"`
 }
 
-// Webhook is where notices are posted as JSON, each signed.
-type Webhook struct {
-	Name string `json:"name"`
-	// URL may hold a secret, and Secret is the key of the signature
-	// (HMAC-SHA-256).
-	URL     Sealed    `json:"url"`
-	Secret  Sealed    `json:"secret"`
-	Host    string    `json:"host"`              // of the URL, for people
-	Events  bool      `json:"events,omitzero"`   // every event too, not alerts alone
-	Least   Severity  `json:"severity,omitzero"` // "": any
-	Created time.Time `json:"created"`
+// MaxMutes bounds how many mutes there are at a time.
+const MaxMutes = 64
+
+// maxRuleTime bounds For, Clear and Repeat.
+const maxRuleTime = 30 * 24 * time.Hour
+
+// Known says whether s is one of the severities.
+func (s Severity) Known() bool { return slices.Contains([]Severity{Info, Warning, Critical}, s) }
+
+func (s AlertSettings) validate() []error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, r := range s.Rules {
+		if seen[r.Rule] {
+			errs = append(errs, fmt.Errorf("rules: %q is there twice", Quotable(r.Rule)))
+		}
+		seen[r.Rule] = true
+		if r.Severity != "" && !r.Severity.Known() {
+			errs = append(errs, fmt.Errorf("rules.%s.severity %q: want info, warning or critical", Quotable(r.Rule), Quotable(string(r.Severity))))
+		}
+		for name, d := range map[string]*Duration{"for": r.For, "clear": r.Clear, "repeat": r.Repeat} {
+			if d != nil && (*d < 0 || time.Duration(*d) > maxRuleTime) {
+				errs = append(errs, fmt.Errorf("rules.%s.%s %v: want 0 to %v", Quotable(r.Rule), name, *d, maxRuleTime))
+			}
+		}
+	}
+	if len(s.Mutes) > MaxMutes {
+		errs = append(errs, fmt.Errorf("mutes: %d, want at most %d", len(s.Mutes), MaxMutes))
+	}
+	for _, m := range s.Mutes {
+		if m.Until.IsZero() {
+			errs = append(errs, errors.New("mutes: one without an end"))
+		}
+	}
+	return errs
 }

@@ -92,6 +92,9 @@ func (c Config) Validate() error {
 	for _, err := range c.Subscription.validate() {
 		add(false, "subscription.%w", err)
 	}
+	for _, err := range c.Alerts.validate() {
+		add(false, "alerts.%w", err)
+	}
 	for _, err := range c.Labels.validate() {
 		add(false, "labels.%w", err)
 	}

@@ -10,9 +10,10 @@ type NoticeKind string
 
 // Kinds of notices. Their Params are in braces.
 const (
-	NoticeAlert     NoticeKind = "alert"      // Alert
-	NoticeResolved  NoticeKind = "resolved"   // Alert
+	NoticeAlert     NoticeKind = "alert"      // Alert {more}: and so many others of its rule
+	NoticeResolved  NoticeKind = "resolved"   // Alert {more}
 	NoticeEvent     NoticeKind = "event"      // Event; webhooks alone
+	NoticeTest      NoticeKind = "test"       // webhooks alone
 	NoticeTokenUsed NoticeKind = "token-used" // {token, role, node, name, address}
 	NoticeTokenOver NoticeKind = "token-over" // {token, role, name, state}
 	NoticeGuest     NoticeKind = "guest"      // {user, name, text}: asks to join

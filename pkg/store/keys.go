@@ -51,6 +51,7 @@ import (
 //	├── chained                      how far that chain goes
 //	├── alerts/<rule>.<hash>         rules that hold
 //	├── hooks/<name>                 webhooks, URL and key sealed
+//	├── hookstate/<name>             how each goes
 //	├── outbox/<time id>             notices on their way out, dropped after a day
 //	├── telegram/<telegram user id>  who is linked, asked to join or is blocked
 //	├── telegramcodes/<hash>         codes that link
@@ -108,6 +109,7 @@ const (
 	folderAuditChain  = "auditchain"
 	folderAlerts      = "alerts"
 	folderHooks       = "hooks"
+	folderHookState   = "hookstate"
 	folderOutbox      = "outbox"
 	folderTelegram    = "telegram"
 	folderCodes       = "telegramcodes"

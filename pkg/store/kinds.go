@@ -144,6 +144,9 @@ func (s *Store) telling() {
 	s.Hooks = &Collection[string, mesh.Webhook]{s: s,
 		kind: kind{folder: folderHooks, name: "hook", audited: true, secret: []string{"url", "secret"}},
 		id:   func(v mesh.Webhook) string { return v.Name }}
+	s.HookStates = &Collection[string, mesh.HookState]{s: s,
+		kind: kind{folder: folderHookState, name: "hook state"},
+		id:   func(v mesh.HookState) string { return v.Name }}
 	s.Outbox = &Collection[string, mesh.Notice]{s: s,
 		kind: kind{folder: folderOutbox, name: "notice"},
 		id:   func(v mesh.Notice) string { return v.ID }}

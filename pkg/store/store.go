@@ -88,6 +88,7 @@ type Store struct {
 	AuditChain    *Collection[string, mesh.AuditSegment]
 	Alerts        *Collection[string, mesh.Alert]
 	Hooks         *Collection[string, mesh.Webhook]
+	HookStates    *Collection[string, mesh.HookState]
 	Outbox        *Collection[string, mesh.Notice]
 	Telegram      *Collection[mesh.TelegramUserID, mesh.TelegramUser] // its label is the decimal number
 	TelegramCodes *Collection[string, mesh.TelegramCode]
