@@ -46,7 +46,7 @@ func work(ctx context.Context, conn net.Conn, p pace) error {
 	}
 	defer cc.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	w := &worker{pace: p, server: controlpb.NewChoresClient(cc), orders: make(chan *controlpb.Order), pings: make(chan *controlpb.PingOutcome), backups: make(chan *controlpb.BackupOutcome), certs: make(chan *controlpb.CertOutcome)}
+	w := &worker{pace: p, conn: cc, server: controlpb.NewChoresClient(cc), orders: make(chan *controlpb.Order), pings: make(chan *controlpb.PingOutcome), backups: make(chan *controlpb.BackupOutcome), certs: make(chan *controlpb.CertOutcome), bots: make(chan *controlpb.BotOutcome)}
 	lost := make(chan error, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() { lost <- w.receive(ctx) })
@@ -75,11 +75,13 @@ func dial(conn net.Conn) (*grpc.ClientConn, error) {
 // worker is the child's side.
 type worker struct {
 	pace    pace
+	conn    grpc.ClientConnInterface
 	server  controlpb.ChoresClient
 	orders  chan *controlpb.Order
 	pings   chan *controlpb.PingOutcome
 	backups chan *controlpb.BackupOutcome
 	certs   chan *controlpb.CertOutcome
+	bots    chan *controlpb.BotOutcome
 }
 
 // receive passes the orders on.
@@ -107,11 +109,13 @@ func (w *worker) run(ctx context.Context, lost <-chan error) error {
 	defer backup.stop()
 	certs := &certifier{tell: w.certs}
 	defer certs.stop()
+	bot := &botter{conn: w.conn, tell: w.bots}
+	defer bot.stop()
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	var report controlpb.ReportRequest
 	for {
-		report.Ping, report.Backup, report.Cert = nil, nil, nil
+		report.Ping, report.Backup, report.Cert, report.Bot = nil, nil, nil, nil
 		select {
 		case <-ctx.Done():
 			return nil
@@ -124,10 +128,12 @@ func (w *worker) run(ctx context.Context, lost <-chan error) error {
 			ping.follow(ctx, o.GetPing())
 			backup.follow(ctx, o.GetBackup())
 			certs.follow(ctx, o.GetCerts())
+			bot.follow(ctx, o.GetBot())
 			report.Revision = o.GetRevision()
 		case report.Ping = <-w.pings:
 		case report.Backup = <-w.backups:
 		case report.Cert = <-w.certs:
+		case report.Bot = <-w.bots:
 		case <-tick.C:
 		}
 		if err := w.report(ctx, &report); err != nil {

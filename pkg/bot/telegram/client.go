@@ -23,8 +23,8 @@ type Settings struct {
 	// Patience is how long a conflict is taken for what is left of the last
 	// poller's time; 0: 90 s.
 	Patience time.Duration
-	// Changed is called with every change of the state, counts aside. It must not
-	// wait. nil: nobody is told.
+	// Changed is called with every change of the state, from any goroutine. It must
+	// not wait. nil: nobody is told.
 	Changed func(State)
 }
 

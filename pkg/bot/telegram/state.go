@@ -14,8 +14,8 @@ type State struct {
 	Updates, Ignored, Sent uint64 // since New
 }
 
-// same compares all but the counts.
-func (s State) same(o State) bool {
+// Same compares all but the counts.
+func (s State) Same(o State) bool {
 	s.Updates, s.Ignored, s.Sent = o.Updates, o.Ignored, o.Sent
 	return s == o
 }
@@ -34,7 +34,7 @@ func (c *Client) change(f func(*State)) {
 	c.state.API = int(c.at.used.Load())
 	after := c.state
 	c.mu.Unlock()
-	if c.settings.Changed != nil && !after.same(before) {
+	if c.settings.Changed != nil && after != before {
 		c.settings.Changed(after)
 	}
 }
