@@ -16,7 +16,7 @@ const (
 	NoticeTest      NoticeKind = "test"       // webhooks alone
 	NoticeTokenUsed NoticeKind = "token-used" // {token, role, node, name, address}
 	NoticeTokenOver NoticeKind = "token-over" // {token, role, name, state}
-	NoticeGuest     NoticeKind = "guest"      // {user, name, text}: asks to join
+	NoticeGuest     NoticeKind = "guest"      // {ref, user, name, text}: asks to join; ref is a TelegramUserID
 	NoticeApproved  NoticeKind = "approved"   // {member}
 	NoticeDeclined  NoticeKind = "declined"
 	NoticeHelp      NoticeKind = "help"            // {user, name, member, text}: a member asks
@@ -42,8 +42,6 @@ type Notice struct {
 	Params  map[string]string `json:"params,omitzero"`
 	Alert   *Alert            `json:"alert,omitzero"`
 	Event   *Event            `json:"event,omitzero"`
-	// Language is the recipient's. It is not stored: who hands the notice out knows.
-	Language string `json:"language,omitzero"`
 	// Delete is a message in the same chat that goes away with it; 0: none.
 	Delete int64 `json:"delete,omitzero"`
 }
