@@ -16,7 +16,7 @@ const (
 	NoticeTest      NoticeKind = "test"       // webhooks alone
 	NoticeTokenUsed NoticeKind = "token-used" // {token, role, node, name, address}
 	NoticeTokenOver NoticeKind = "token-over" // {token, role, name, state}
-	NoticeGuest     NoticeKind = "guest"      // {ref, user, name, text}: asks to join; ref is a TelegramUserID
+	NoticeGuest     NoticeKind = "guest"      // {user, name, text}: asks to join; user is a TelegramUserID
 	NoticeApproved  NoticeKind = "approved"   // {member}
 	NoticeDeclined  NoticeKind = "declined"
 	NoticeHelp      NoticeKind = "help"            // {user, name, member, text}: a member asks
