@@ -56,6 +56,7 @@ func (s *session) hello() error {
 		Version:             s.home.Version,
 		Instance:            s.home.State.Instance(),
 		Boot:                boot,
+		Start:               s.home.State.Start(),
 		ClockUnixNanos:      s.asked.UnixNano(),
 		MeshEpoch:           s.home.Revocations.Epoch(),
 		ConfigRevision:      s.running.config,

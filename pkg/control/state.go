@@ -30,7 +30,8 @@ const (
 // is among copies of itself, where management is, and the configuration that
 // last ran. It is safe for concurrent use.
 type State struct {
-	dir string
+	dir   string
+	start int64
 
 	mu     sync.Mutex // guards the fields below and the files
 	node   nodeState
@@ -57,6 +58,7 @@ func OpenState(dir string, log *slog.Logger) (*State, error) {
 			return nil, err
 		}
 	}
+	s.start = s.node.Boot + 1
 	err := s.load(log, configFile, func(b []byte) error {
 		c := new(controlpb.Config)
 		if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(b, c); err != nil {
@@ -119,6 +121,10 @@ func (s *State) NextBoot() (int64, error) {
 	s.node.Boot++
 	return s.node.Boot, s.saveNode()
 }
+
+// Start is what NextBoot returned first, or is about to: it names this start of
+// the node.
+func (s *State) Start() int64 { return s.start }
 
 // Addresses are host:port of management.
 func (s *State) Addresses() []string {

@@ -52,6 +52,9 @@ func TestStateSurvivesRestart(t *testing.T) {
 	if second, err := r.NextBoot(); err != nil || second <= first {
 		t.Errorf("boot %d after %d, %v", second, first, err)
 	}
+	if _, err := r.NextBoot(); err != nil || s.Start() != first || r.Start() != first+1 {
+		t.Errorf("starts %d and %d, %v; want those of their first streams, %d and the next", s.Start(), r.Start(), err, first)
+	}
 }
 
 // H-07: every file is either old or new, and the node starts.

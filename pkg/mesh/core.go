@@ -102,7 +102,8 @@ type NodeStatus struct {
 	Observed   netip.AddrPort `json:"observed,omitzero"`
 	Version    string         `json:"version,omitzero"`
 	Instance   string         `json:"instance,omitzero"` // made with the state folder
-	Boot       int64          `json:"boot,omitzero"`     // rises with each start of the node
+	Boot       int64          `json:"boot,omitzero"`     // rises with each stream of the node
+	Start      int64          `json:"start,omitzero"`    // boot of the first stream since the node started
 	ClockOff   time.Duration  `json:"clockOffset,omitzero"`
 	Streams    int64          `json:"streams,omitzero"`
 	ConfigRev  int64          `json:"configRevision,omitzero"`      // acknowledged as running

@@ -821,7 +821,9 @@ type Hello struct {
 	// earlier one hears of it.
 	EpochProof *SignedEpoch `protobuf:"bytes,15,opt,name=epoch_proof,json=epochProof,proto3" json:"epoch_proof,omitempty"`
 	// The last epoch in which the node has handed over the revocations it keeps.
-	HandedEpoch   int64 `protobuf:"varint,16,opt,name=handed_epoch,json=handedEpoch,proto3" json:"handed_epoch,omitempty"`
+	HandedEpoch int64 `protobuf:"varint,16,opt,name=handed_epoch,json=handedEpoch,proto3" json:"handed_epoch,omitempty"`
+	// Of this start of the node's process: what boot was with its first stream.
+	Start         int64 `protobuf:"varint,17,opt,name=start,proto3" json:"start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -964,6 +966,13 @@ func (x *Hello) GetEpochProof() *SignedEpoch {
 func (x *Hello) GetHandedEpoch() int64 {
 	if x != nil {
 		return x.HandedEpoch
+	}
+	return 0
+}
+
+func (x *Hello) GetStart() int64 {
+	if x != nil {
+		return x.Start
 	}
 	return 0
 }
@@ -2671,7 +2680,7 @@ const file_control_proto_rawDesc = "" +
 	"\thand_back\x18\r \x01(\v2\x14.meshctl.v1.HandBackH\x00R\bhandBack\x129\n" +
 	"\vhanded_over\x18\x0e \x01(\v2\x16.meshctl.v1.HandedOverH\x00R\n" +
 	"handedOverB\x06\n" +
-	"\x04body\"\xe0\x04\n" +
+	"\x04body\"\xf6\x04\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x12\n" +
@@ -2693,7 +2702,8 @@ const file_control_proto_rawDesc = "" +
 	"\x13cell_not_after_unix\x18\x0e \x01(\x03R\x10cellNotAfterUnix\x128\n" +
 	"\vepoch_proof\x18\x0f \x01(\v2\x17.meshctl.v1.SignedEpochR\n" +
 	"epochProof\x12!\n" +
-	"\fhanded_epoch\x18\x10 \x01(\x03R\vhandedEpoch\"L\n" +
+	"\fhanded_epoch\x18\x10 \x01(\x03R\vhandedEpoch\x12\x14\n" +
+	"\x05start\x18\x11 \x01(\x03R\x05start\"L\n" +
 	"\x06Egress\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x18\n" +
 	"\aforward\x18\x02 \x01(\tR\aforward\x12\x14\n" +

@@ -124,7 +124,7 @@ func TestWaysInReachCores(t *testing.T) {
 	if c := next(); !slices.Equal(c.GetOffers(), []string{"socks-tcp"}) || !slices.Equal(c.GetWebsocketPaths(), []string{cell.Paths[0].WebSocket}) {
 		t.Errorf("configuration %v", c)
 	}
-	rotate(time.Second)
+	rotate(4 * time.Second) // both are rolled out before one ends
 	for c := next(); len(c.GetWebsocketPaths()) != 2; c = next() {
 	}
 	last := cell.Paths[1]

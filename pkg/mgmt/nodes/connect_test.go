@@ -63,6 +63,11 @@ func TestFirstMessages(t *testing.T) {
 		}
 		return store.Update(tx, n.store.Cores, mesh.CoreID(revoked.id.ID), func(c *mesh.Core) error { c.Revoked = true; return nil })
 	})
+	eventually(t, "the server knows of both", func() bool {
+		c, _ := n.svc.view.cores.Get(mesh.CoreID(revoked.id.ID))
+		e, _ := n.svc.view.entries.Get(mesh.EntryID(banned.id.ID))
+		return c.Revoked && e.Banned
+	})
 	hello := func(h *controlpb.Hello) *controlpb.NodeMessage {
 		if h.GetClockUnixNanos() == 0 {
 			h.ClockUnixNanos = time.Now().UnixNano()
@@ -170,16 +175,12 @@ func TestBadAcknowledgementsEndTheStream(t *testing.T) {
 
 	f = n.addEntry("g")
 	l = f.greet()
-	for range 1500 {
-		l.send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{}}})
-	}
+	l.flood(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{}}})
 	l.wantEnd(codes.Unavailable, "messages a second")
 
 	f = n.addEntry("h")
 	l = f.greet()
-	for range 12 {
-		l.send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{State: strings.Repeat("x", MaxMessage-100)}}})
-	}
+	l.flood(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{State: strings.Repeat("x", MaxMessage-100)}}})
 	l.wantEnd(codes.Unavailable, "bytes a second")
 	n.wantEvent(mesh.EventNodeMisbehaved, f.id.Node())
 }

@@ -36,7 +36,7 @@ type fake struct {
 
 func (n *network) fake(id mesh.Identity) *fake {
 	return &fake{t: n.t, n: n, id: id, node: n.ids.NodeAs(n.t, id), nonces: map[[16]byte][]byte{},
-		hello: &controlpb.Hello{Version: "test", Instance: "one", Boot: 1}}
+		hello: &controlpb.Hello{Version: "test", Instance: "one", Boot: 1, Start: 1}}
 }
 
 // relay opens the core's port, which answers probes as node.
@@ -130,6 +130,22 @@ func (l *line) send(m *controlpb.NodeMessage) {
 	l.t.Helper()
 	if err := l.put(m); err != nil && err != io.EOF {
 		l.t.Fatal(err)
+	}
+}
+
+// flood sends m until the stream has ended: how many that takes depends on how
+// fast the machine is.
+func (l *line) flood(m *controlpb.NodeMessage) {
+	l.t.Helper()
+	for late := time.After(patient); ; {
+		select {
+		case <-l.ended:
+			return
+		case <-late:
+			l.t.Fatal("the stream does not end")
+		default:
+			l.send(m)
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ func (s *Service) writeStatus(ctx context.Context, list []mesh.NodeStatus) error
 
 // helloOf is what of a node's hello is in its status.
 func helloOf(st mesh.NodeStatus) *controlpb.Hello {
-	return &controlpb.Hello{Instance: st.Instance, Boot: st.Boot}
+	return &controlpb.Hello{Instance: st.Instance, Boot: st.Boot, Start: st.Start}
 }
 
 // merge keeps the device table that was acknowledged on an earlier stream: the

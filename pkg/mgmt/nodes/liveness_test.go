@@ -26,12 +26,12 @@ func TestLostAfterLimit(t *testing.T) {
 	d := n.addDevice("phone")
 	eventually(t, "served", func() bool { return len(n.via(d)) == 1 })
 
-	l.post(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Ping{Ping: &controlpb.Ping{Sequence: 1}}})
-	eventually(t, "heard a moment ago", func() bool { return n.svc.hub.get(f.id.Node()).silent(time.Now()) < 200*time.Millisecond })
-	l.hangUp()
 	began := time.Now()
+	l.post(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Ping{Ping: &controlpb.Ping{Sequence: 1}}})
+	eventually(t, "heard since then", func() bool { return n.svc.hub.get(f.id.Node()).silent(time.Now()) < time.Since(began) })
+	l.hangUp()
 	c := n.wantState(f, mesh.CoreLost)
-	if took := time.Since(began); took < times.Lost-500*time.Millisecond {
+	if took := time.Since(began); took < times.Lost {
 		t.Errorf("lost after %v, the limit is %v", took, times.Lost)
 	}
 	if !strings.HasPrefix(c.Reason, "no phone-home since ") {
@@ -55,7 +55,7 @@ func TestLostAfterLimit(t *testing.T) {
 func TestRestartLosesNobody(t *testing.T) {
 	t.Parallel()
 	times := quick()
-	times.Lost = 3 * time.Second
+	times.Lost = 6 * time.Second // much more than the moment in which nobody may be lost
 	n := newNetwork(t, times, loopback...)
 	f := n.readyCore("c")
 	n.stop()

@@ -150,7 +150,7 @@ func TestRollOut(t *testing.T) {
 func TestRollOutOutlivesItsLeader(t *testing.T) {
 	t.Parallel()
 	times := quick()
-	times.Trial = 3 * time.Second
+	times.Trial = term + 4*time.Second // the next leader still sees what the canary did
 	all := newServers(t, 2, times)
 	a := all[1].runner("a", "")
 	silent := all[1].addEntry("silent") // never acknowledges

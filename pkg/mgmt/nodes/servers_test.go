@@ -20,7 +20,7 @@ import (
 )
 
 // term is how long a dead server keeps its office in these tests.
-const term = 2 * time.Second
+const term = 4 * time.Second // with less, a busy machine loses it now and then
 
 // server is one of several servers of a mesh, with its own way to etcd.
 type server struct {
@@ -303,6 +303,8 @@ func TestDuplicatesAtTheSameMoment(t *testing.T) {
 	wg.Wait()
 	eventually(t, "one stays", func() bool { return len(all[0].svc.Connected())+len(all[1].svc.Connected()) == 1 })
 	all[0].wantEvent(mesh.EventDuplicateNode, f.id.Node())
+	// The second may have come only after there was one.
+	eventually(t, "one stays", func() bool { return len(all[0].svc.Connected())+len(all[1].svc.Connected()) == 1 })
 	never(t, "that one ends too", func() bool { return len(all[0].svc.Connected())+len(all[1].svc.Connected()) != 1 })
 }
 

@@ -147,7 +147,7 @@ func (se *session) status() mesh.NodeStatus {
 	return mesh.NodeStatus{
 		Node: se.node, Server: se.server, Connected: true, LastSeen: se.heard,
 		Observed: se.observed, Version: se.hello.GetVersion(),
-		Instance: se.hello.GetInstance(), Boot: se.hello.GetBoot(), ClockOff: se.clockOff,
+		Instance: se.hello.GetInstance(), Boot: se.hello.GetBoot(), Start: se.hello.GetStart(), ClockOff: se.clockOff,
 		Streams: se.streams, Failure: se.out.failure(),
 		ConfigRev: se.out.acked.config, RefusedRev: se.out.bad, RevokedRev: se.out.acked.revs, DevicesRev: se.out.acked.devices,
 		Certificate: se.cert, HandedEpoch: se.handed,

@@ -33,13 +33,14 @@ func (s *Service) takeBack(ctx context.Context, se *session, h *handover) error 
 		return err
 	}
 	var recs []mesh.SignedRevocation
+	since := s.revokedSince()
 	for _, r := range arrived {
 		r.Record, err = identity.VerifyRevocation(s.Node.Roots(), r)
 		if err != nil { // the node has verified it before it kept it
 			s.misbehaved(se.peer, err)
 			return err
 		}
-		why, err := s.unwanted(ctx, r, live)
+		why, err := s.unwanted(ctx, r, live, since)
 		if err != nil {
 			return err
 		}
@@ -75,7 +76,7 @@ func (s *Service) liveServers(ctx context.Context) (map[string]mesh.ServerID, er
 // key of a server that was stolen can sign records, also with a date before the
 // theft: by way of a node such a record would reach a mesh that was restored. It
 // must not put the servers of now out.
-func (s *Service) unwanted(ctx context.Context, r mesh.SignedRevocation, live map[string]mesh.ServerID) (string, error) {
+func (s *Service) unwanted(ctx context.Context, r mesh.SignedRevocation, live map[string]mesh.ServerID, since map[string]time.Time) (string, error) {
 	rec := r.Record
 	signer, err := x509.ParseCertificate(r.Signer)
 	if err != nil {
@@ -84,7 +85,7 @@ func (s *Service) unwanted(ctx context.Context, r mesh.SignedRevocation, live ma
 	if !s.isIssuer(signer) {
 		return "signed by no server of the mesh", nil
 	}
-	if s.revokedBefore(signer.SerialNumber.String(), rec.At) {
+	if from, ok := since[signer.SerialNumber.String()]; ok && !from.After(rec.At) {
 		return "signed after its server was revoked", nil
 	}
 	if time.Now().After(rec.Until) {
@@ -130,14 +131,16 @@ func (s *Service) isIssuer(c *x509.Certificate) bool {
 	return err == nil && name == mesh.IssuerName(s.Mesh, id)
 }
 
-// revokedBefore says whether a revocation of the serial is older than that time.
-func (s *Service) revokedBefore(serial string, at time.Time) bool {
+// revokedSince says since when serials are revoked. It is asked once for many
+// records, since it looks at all that there are.
+func (s *Service) revokedSince() map[string]time.Time {
+	out := map[string]time.Time{}
 	for _, r := range s.view.revocations.All() {
-		if r.Record.Serial == serial && !r.Record.At.After(at) {
-			return true
+		if at, ok := out[r.Record.Serial]; r.Record.Serial != "" && (!ok || r.Record.At.Before(at)) {
+			out[r.Record.Serial] = r.Record.At
 		}
 	}
-	return false
+	return out
 }
 
 // returnAll makes records part of the state again, with what they stand for, and

@@ -30,7 +30,7 @@ func TestLabelsAreReplacedOnASchedule(t *testing.T) {
 	n.change(func(tx *store.Tx) error {
 		return store.Update(tx, n.store.Config, store.ConfigKey, func(c *mesh.Config) error {
 			c.Subscription.Name = "sub.example.org"
-			c.Labels = mesh.LabelRotation{Every: mesh.Duration(time.Hour), Overlap: mesh.Duration(2 * time.Second)}
+			c.Labels = mesh.LabelRotation{Every: mesh.Duration(time.Hour), Overlap: mesh.Duration(5 * time.Second)}
 			return nil
 		})
 	})

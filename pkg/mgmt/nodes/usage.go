@@ -63,10 +63,10 @@ type deltas struct {
 // deltaMeter begins the names of meters that a server keeps for a core.
 const deltaMeter = "s"
 
-// meterOf names a start of a node.
+// meterOf names a start of a node, whichever stream it is told on.
 func meterOf(h *controlpb.Hello) string {
 	sum := sha256.Sum256([]byte(h.GetInstance()))
-	return fmt.Sprintf("%x-%d", sum[:4], h.GetBoot())
+	return fmt.Sprintf("%x-%d", sum[:4], h.GetStart())
 }
 
 // add notes a core's report, of the devices that may have been served there.

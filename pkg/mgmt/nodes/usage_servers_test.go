@@ -49,3 +49,34 @@ func TestTrafficOutlivesTheServerThatWasTold(t *testing.T) {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
 }
+
+// A core that phones home anew tells all that it counted since it started. That
+// counts once also when what it told before was written.
+func TestTrafficCountsOnceWhenTheStreamIsOpenedAgain(t *testing.T) {
+	t.Parallel()
+	times := quick()
+	times.Meter = time.Hour // what is written, the test writes
+	n := newNetwork(t, times, loopback...)
+	f := n.readyCore("c")
+	d := n.addDevice("laptop").ID
+	eventually(t, "the device is known", func() bool { _, ok := n.svc.view.devices.Get(d); return ok })
+	for _, up := range []int64{100, 130} {
+		f.hello.Boot++
+		l := f.greet()
+		l.send(&controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{
+			Metered: []*controlpb.DeviceUsage{{Device: string(d), Up: up}}}}})
+		eventually(t, "told", func() bool {
+			n.svc.usage.mu.Lock()
+			defer n.svc.usage.mu.Unlock()
+			return len(n.svc.usage.dirty) > 0
+		})
+		if _, err := n.svc.flushUsage(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		l.hangUp()
+	}
+	got, err := n.store.Traffic(t.Context())
+	if want := (mesh.Traffic{Up: 130}); err != nil || got.Devices[d].Traffic != want {
+		t.Errorf("got %+v, %v; want %+v", got.Devices[d].Traffic, err, want)
+	}
+}

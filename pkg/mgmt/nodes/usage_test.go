@@ -35,7 +35,7 @@ func (c *meteredCore) report() *controlpb.Report {
 }
 
 func (c *meteredCore) meter() string {
-	return meterOf(&controlpb.Hello{Instance: string(c.id), Boot: int64(c.boot)})
+	return meterOf(&controlpb.Hello{Instance: string(c.id), Start: int64(c.boot)})
 }
 
 func everyone(mesh.DeviceID) bool { return true }
