@@ -100,12 +100,13 @@ func TestWritesGoOnWithinSecondsWhenTheLeaderIsKilled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.run(ctx) }()
-	defer func() {
+	stop := sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	defer stop()
 	var gaps []time.Duration
 	for range rounds(t) {
 		gaps = append(gaps, c.failover(w))
@@ -117,8 +118,9 @@ func TestWritesGoOnWithinSecondsWhenTheLeaderIsKilled(t *testing.T) {
 	if worst >= 15*time.Second {
 		t.Errorf("%v without an acknowledged write, want under 15s", worst)
 	}
-	cancel()
-	it, err := w.stores[0].Status.Get(t.Context(), "core/writer")
+	stop()
+	patient := c.open(0, patience, 0)
+	it, err := patient.Status.Get(t.Context(), "core/writer")
 	if _, n := w.take(); err != nil || it.Value.DevicesRev < n {
 		t.Errorf("got %d, %v; want at least the acknowledged %d", it.Value.DevicesRev, err, n)
 	}
