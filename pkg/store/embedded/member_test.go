@@ -135,10 +135,16 @@ func TestAMemberKeepsItsStateOverARestart(t *testing.T) {
 		t.Error(err)
 	}
 	for line := range strings.SplitSeq(log.String(), "\n") {
-		if line != "" && !strings.Contains(line, "level=DEBUG") {
+		if line != "" && !strings.Contains(line, "level=DEBUG") && !isOfTheMachine(line) {
 			t.Errorf("a quiet member logged %s", line)
 		}
 	}
+}
+
+// isOfTheMachine says that a line complains of a slow machine, as etcd does from
+// 100 ms on, and of nothing that the member does.
+func isOfTheMachine(line string) bool {
+	return strings.Contains(line, "took too long") || strings.Contains(line, "slow fdatasync")
 }
 
 func TestOnlyOwnCertificatesAreAdmitted(t *testing.T) {
