@@ -237,7 +237,7 @@ func TestDestinationsAreJudgedAfterResolution(t *testing.T) {
 }
 
 func TestDeadDestinations(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Config.Limits.Dial = 100 * time.Millisecond })
+	w := newWorld(t, func(o *Options) { o.Config.Limits.Dial = 2 * time.Second })
 	c := newClient()
 	w.know(t, c)
 	w.dialer.resolve = func(ctx context.Context, _ string) ([]netip.Addr, error) { <-ctx.Done(); return nil, ctx.Err() }
@@ -310,7 +310,7 @@ func TestTheInnerNameMustBeTheStreams(t *testing.T) {
 }
 
 func TestHugeHeadersAreRefused(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Config.Limits.HeaderTime = 150 * time.Millisecond })
+	w := newWorld(t, func(o *Options) { o.Config.Limits.HeaderTime = 2 * time.Second })
 	c := newClient()
 	w.know(t, c)
 	s := w.session(t)

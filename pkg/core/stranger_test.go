@@ -161,7 +161,7 @@ func TestAStrangerSeesAWebServer(t *testing.T) {
 // Who begins something and stops is answered as by a web server, whatever it
 // could have become.
 func TestAStrangerWhoStopsSeesAWebServer(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Config.Limits.HeaderTime = time.Second })
+	w := newWorld(t, func(o *Options) { o.Config.Limits.HeaderTime = 3 * time.Second })
 	c := newClient()
 	w.know(t, c)
 	site, s := webServer(t, w), w.session(t)
