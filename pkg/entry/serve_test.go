@@ -19,7 +19,7 @@ import (
 )
 
 func TestADrainLetsConnectionsFinish(t *testing.T) {
-	g, _ := withCore(t, func(s *entry.Server) { s.DrainLimit, s.DrainWait = time.Minute, time.Second })
+	g, _ := withCore(t, func(s *entry.Server) { s.DrainLimit, s.DrainWait = time.Minute, 4*time.Second })
 	conn := g.open(t, name)
 	stopped := make(chan error, 1)
 	go func() { stopped <- g.stop() }()
@@ -104,6 +104,7 @@ func TestAcceptSurvivesScarcity(t *testing.T) {
 	f := new(failing)
 	g := startEntryOn(t, func(ln net.Listener) net.Listener { f.Listener = ln; return f })
 	g.lead(startCore(t, g.ca, nil))
+	start := time.Now()
 	for _, errno := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ECONNABORTED} {
 		conn := g.open(t, name)
 		began := time.Now()
@@ -118,12 +119,12 @@ func TestAcceptSurvivesScarcity(t *testing.T) {
 		f.set(nil)
 		began = time.Now()
 		g.open(t, name)
-		if took := time.Since(began); took > 2*time.Second {
+		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("%v: accepting again after %v", errno, took)
 		}
 	}
-	if n := len(g.log.with("accept failed")); n == 0 || n > 8 {
-		t.Errorf("%d log lines", n)
+	if n, most := len(g.log.with("accept failed")), int(time.Since(start)/time.Second)+1; n == 0 || n > most {
+		t.Errorf("%d log lines, want 1 to %d", n, most)
 	}
 }
 
@@ -134,7 +135,7 @@ func TestBalancersSpeakForTheirClients(t *testing.T) {
 	g, _ := withCore(t, func(s *entry.Server) {
 		s.Proxies = entry.Proxies{Trusted: loopback, Required: true}
 		s.Limits.PerSource = 1
-		s.HelloTimeout = time.Second
+		s.HelloTimeout = 3 * time.Second
 	})
 	open := func(header string) *net.TCPConn {
 		c := dial(t, g.addr)
