@@ -46,7 +46,9 @@ func (a *archive) killAt(point string, s *site, killed chan<- struct{}) {
 	name, later, _ := strings.Cut(point, "+")
 	delay, _ := time.ParseDuration(later) // none: at once
 	kill := func() {
-		_ = syscall.Kill(s.Status().PID, syscall.SIGKILL) // which may have ended
+		if pid := s.Status().PID; pid != 0 { // 0 is all of this process's group
+			_ = syscall.Kill(pid, syscall.SIGKILL) // which may have ended
+		}
 		close(killed)
 	}
 	var once sync.Once

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -185,9 +184,7 @@ func TestAnOrderThatIsTakenAwayEnds(t *testing.T) {
 // A child that is killed in the midst of an order is replaced by one that makes it.
 func TestAnOrderOutlivesTheChild(t *testing.T) {
 	s, a, o, d := inTheMidst(t)
-	if err := syscall.Kill(s.Status().PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	s.kill(t)
 	d.Misbehave(0, false, false)
 	if out := o.outcome(t, "core-a", 1); out.Failure != "" || len(out.Chain) == 0 {
 		t.Errorf("after the child was killed: %+v", out)

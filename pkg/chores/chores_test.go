@@ -194,7 +194,7 @@ func TestTheChildOfTheLeaderPings(t *testing.T) {
 	s.unseen(t)
 
 	w.status.Store(http.StatusServiceUnavailable)
-	until(t, "a failure", func() bool { return s.Status().Ping.Failures > 0 })
+	until(t, "that failure", func() bool { return strings.Contains(strings.Join(s.Status().Problems(), "\n"), "503") })
 	reg := prometheus.NewRegistry()
 	for _, c := range s.Collectors() {
 		reg.MustRegister(c)
@@ -208,6 +208,8 @@ func TestTheChildOfTheLeaderPings(t *testing.T) {
 	w.status.Store(http.StatusNoContent)
 	until(t, "success again", func() bool { return s.Status().Ping.Failures == 0 })
 
+	seen := w.asked.Load()
+	until(t, "a ping, so that the next one is not on its way yet", func() bool { return w.asked.Load() > seen })
 	s.depose()
 	<-s.gone // the child has ended its job when the office is given back
 	before := w.asked.Load()
@@ -241,6 +243,16 @@ func (s *site) unseen(t *testing.T) {
 	}
 }
 
+// kill ends the child that runs, once there is one.
+func (s *site) kill(t *testing.T) {
+	t.Helper()
+	pid := 0
+	until(t, "a child", func() bool { pid = s.Status().PID; return pid != 0 })
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestJobsAreHeldBackWhileTheMeshIsNotWell(t *testing.T) {
 	t.Parallel()
 	w := newWatch(t)
@@ -265,10 +277,8 @@ func TestAnotherChildTakesOverTheOrders(t *testing.T) {
 	for n := range 2 {
 		before := w.asked.Load()
 		until(t, "a ping", func() bool { return w.asked.Load() > before })
-		if err := syscall.Kill(s.Status().PID, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		until(t, "started again", func() bool { return s.Status().Restarts == n+1 })
+		s.kill(t)
+		until(t, "started again", func() bool { return s.Status().Restarts > n })
 	}
 	before := w.asked.Load()
 	until(t, "a ping", func() bool { return w.asked.Load() > before })
