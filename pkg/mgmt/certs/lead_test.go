@@ -204,6 +204,7 @@ func TestTheSubscriptionServicesCertificateIsOrderedAndReplaced(t *testing.T) {
 	w.set.Store(&mesh.SubscriptionSettings{Name: "sub.example.net", Certificate: mesh.SubscriptionACME})
 	w.registered()
 	take := func(other uint64, life time.Duration) chores.CertRequest {
+		t.Helper()
 		r := w.ordered(idSubscription, other)
 		req, err := x509.ParseCertificateRequest(r.Request)
 		if err != nil || r.Name != "sub.example.net" || !slices.Equal(req.DNSNames, []string{"sub.example.net"}) {
@@ -217,7 +218,13 @@ func TestTheSubscriptionServicesCertificateIsOrderedAndReplaced(t *testing.T) {
 		})
 		return r
 	}
-	first := take(0, time.Second)            // due again at once
+	first := take(0, time.Hour)
+	w.change(func(tx *store.Tx) error { // as if it were of long ago
+		return store.Update(tx, w.st.SubCert, store.SubCertKey, func(c *mesh.SubscriptionCert) error {
+			c.Order.Issued = c.Order.Issued.Add(-9 * time.Hour)
+			return nil
+		})
+	})
 	second := take(first.Attempt, time.Hour) // with another key
 	if sameKey(first.Request, second.Request) {
 		t.Error("the key was not replaced")

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patient = 20 * time.Second
+const patient = time.Minute
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
