@@ -138,7 +138,7 @@ func (w *world) scratch(ctx context.Context, _ string, use func(context.Context,
 // until waits for what f looks for.
 func until[V any](t *testing.T, what string, f func() (V, bool)) V {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if v, ok := f(); ok {
 			return v
 		}

@@ -179,7 +179,7 @@ func TestTheClientsAddressIsWhatTheEntrySays(t *testing.T) {
 
 // A client that says nothing is let go, and has no room for long.
 func TestSilentClientsAreLetGo(t *testing.T) {
-	w := start(t, func(s *Service) { s.headerTime = 200 * time.Millisecond })
+	w := start(t, func(s *Service) { s.headerTime = 2 * time.Second })
 	sess := w.entry(t, "entry-1")
 	silent, err := open(t.Context(), sess, serviceName, clientAddress)
 	if err != nil {
