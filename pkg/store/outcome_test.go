@@ -151,7 +151,7 @@ func TestOneOfManyUsesAKeyOnceThoughAnswersAreLost(t *testing.T) {
 func TestAnOutcomeThatStaysUnknownSaysSo(t *testing.T) {
 	s, _, _ := withLossy(t, 1<<40, false)
 	m := member("Alice")
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // the first try takes its time on a busy machine
 	defer cancel()
 	_, err := s.Change(ctx, by, "x", func(tx *store.Tx) error { return store.Create(tx, s.Members, m.ID, m) })
 	if !errors.Is(err, mesh.ErrUnavailable) || mesh.Hint(err) == "" {

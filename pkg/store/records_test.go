@@ -156,7 +156,7 @@ func TestTriesToHaveALeaseBecomeSeldom(t *testing.T) {
 
 func TestALostLeaseIsTakenAgain(t *testing.T) {
 	s := storetest.New(t)
-	a := &store.Alive{Store: s, Server: "mgmt-a", TTL: time.Second}
+	a := &store.Alive{Store: s, Server: "mgmt-a", TTL: 6 * time.Second} // it must not end by itself
 	a.Set("core/x")
 	runAlive(t, a)
 	aliveIs(t, s, map[string]mesh.ServerID{"core/x": "mgmt-a"})
