@@ -185,8 +185,8 @@ func (s *Server) answerCallback(p params) (any, *apiError) {
 
 // file is the one that a parameter is or names.
 func file(p params, files map[string][]byte, name string) ([]byte, string) {
-	part := strings.TrimPrefix(p[name], "attach://")
-	if part == "" {
+	part, attached := strings.CutPrefix(p[name], "attach://")
+	if !attached {
 		part = name
 	}
 	return files[part], p[part+"_name"]

@@ -43,6 +43,7 @@ func readParams(r *http.Request) (params, map[string][]byte, error) {
 		}
 		for k, v := range r.MultipartForm.Value {
 			p[k] = v[0]
+			files[k] = []byte(v[0]) // a file may come without a name
 		}
 		for k, v := range r.MultipartForm.File {
 			f, err := v[0].Open()

@@ -20,6 +20,9 @@ type Settings struct {
 	Token mesh.Secret
 	APIs  []string    // ParseAPI, in order of preference; none: PublicAPI
 	Proxy mesh.Secret // ParseProxy
+	// PerChat is how many messages a second a chat gets in the long run; 0: one,
+	// which is what Telegram takes.
+	PerChat float64
 	// Patience is how long a conflict is taken for what is left of the last
 	// poller's time; 0: 90 s.
 	Patience time.Duration
@@ -62,7 +65,7 @@ func New(ctx context.Context, s Settings) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{settings: s, at: newTransport(ctx, s.Token, s.APIs, proxy), pace: newPace()}
+	c := &Client{settings: s, at: newTransport(ctx, s.Token, s.APIs, proxy), pace: newPace(s.PerChat)}
 	c.bot, err = tele.NewBot(tele.Settings{
 		URL: placeholder, Token: "-", Offline: true, Synchronous: true, Poller: noPoller{},
 		OnError: func(error, tele.Context) {},
@@ -75,7 +78,11 @@ func New(ctx context.Context, s Settings) (*Client, error) {
 }
 
 // Close ends idle connections.
-func (c *Client) Close() { c.at.inner.CloseIdleConnections() }
+func (c *Client) Close() {
+	if t, ok := c.at.inner.(*http.Transport); ok {
+		t.CloseIdleConnections()
+	}
+}
 
 // noPoller is in the place of telebot's, which is never started.
 type noPoller struct{}

@@ -9,10 +9,12 @@ import (
 )
 
 // What Telegram takes: thirty messages a second, of these one to each chat, and
-// twenty a minute to each group. Answers to a tap may come three at once.
+// twenty a minute to each group. Answers to what somebody does may be a few at once.
+// Changes of messages count for the whole alone.
 const (
 	perSecond     = 30
-	answersAtOnce = 3
+	perChat       = 1
+	answersAtOnce = 4
 	perGroup      = 3 * time.Second
 	// maxChats is how many chats are kept in mind.
 	maxChats = 10_000
@@ -20,7 +22,8 @@ const (
 
 // pace keeps what is sent within the limits.
 type pace struct {
-	all *rate.Limiter
+	all     *rate.Limiter
+	perChat rate.Limit
 
 	mu    sync.Mutex // guards chats
 	chats map[int64]*chatPace
@@ -32,12 +35,15 @@ type chatPace struct {
 	used    time.Time
 }
 
-func newPace() *pace {
-	return &pace{all: rate.NewLimiter(perSecond, 1), chats: map[int64]*chatPace{}}
+func newPace(each float64) *pace {
+	if each == 0 {
+		each = perChat
+	}
+	return &pace{all: rate.NewLimiter(perSecond*max(1, rate.Limit(each)), 1), perChat: rate.Limit(each), chats: map[int64]*chatPace{}}
 }
 
-// wait returns when a message may be sent to the chat.
-func (p *pace) wait(ctx context.Context, chat int64) error {
+// wait returns when a message may be sent to the chat, or one of it changed.
+func (p *pace) wait(ctx context.Context, chat int64, change bool) error {
 	c, until := p.of(chat)
 	if d := time.Until(until); d > 0 {
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
@@ -45,10 +51,14 @@ func (p *pace) wait(ctx context.Context, chat int64) error {
 		}
 		pause(ctx, d)
 	}
-	if err := c.Wait(ctx); err != nil {
-		return &Error{Failure: Limited, Description: "too many messages", RetryAfter: time.Second}
+	var err error
+	if !change {
+		err = c.Wait(ctx)
 	}
-	if err := p.all.Wait(ctx); err != nil {
+	if err == nil {
+		err = p.all.Wait(ctx)
+	}
+	if err != nil {
 		return &Error{Failure: Limited, Description: "too many messages", RetryAfter: time.Second}
 	}
 	return ctx.Err()
@@ -83,7 +93,7 @@ func (p *pace) of(chat int64) (*rate.Limiter, time.Time) {
 	c := p.chats[chat]
 	if c == nil {
 		p.trim(now)
-		c = &chatPace{limiter: rate.NewLimiter(1, answersAtOnce)}
+		c = &chatPace{limiter: rate.NewLimiter(p.perChat, answersAtOnce)}
 		if chat < 0 {
 			c.limiter = rate.NewLimiter(rate.Every(perGroup), answersAtOnce)
 		}

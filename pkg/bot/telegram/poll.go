@@ -88,6 +88,9 @@ func (p *poll) ask(ctx context.Context, mayWait bool) error {
 		if err := p.call(ctx, "getMe", nil, &me); err != nil {
 			return err
 		}
+		if me.Username == "" {
+			return &Error{Failure: Server, Description: "the answer is not what was asked for"}
+		}
 		p.change(func(s *State) { s.Username = me.Username })
 	}
 	params := map[string]any{"limit": p.limit, "timeout": 0, "allowed_updates": kinds()}

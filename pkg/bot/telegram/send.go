@@ -32,7 +32,7 @@ func (c *Client) Send(ctx context.Context, chat int64, m Message) (int, error) {
 	params := m.params(chat)
 	params["text"] = m.Text
 	var sent tele.Message
-	err := c.send(ctx, chat, func() error { return c.call(ctx, "sendMessage", params, &sent) })
+	err := c.send(ctx, chat, false, func() error { return c.call(ctx, "sendMessage", params, &sent) })
 	return sent.ID, err
 }
 
@@ -41,7 +41,7 @@ func (c *Client) Send(ctx context.Context, chat int64, m Message) (int, error) {
 func (c *Client) Edit(ctx context.Context, chat int64, id int, m Message) (bool, error) {
 	params := m.params(chat)
 	params["text"], params["message_id"] = m.Text, id
-	err := c.send(ctx, chat, func() error { return c.call(ctx, "editMessageText", params, nil) })
+	err := c.send(ctx, chat, true, func() error { return c.call(ctx, "editMessageText", params, nil) })
 	switch {
 	case says(err, "message is not modified"):
 		return true, nil
@@ -53,7 +53,7 @@ func (c *Client) Edit(ctx context.Context, chat int64, id int, m Message) (bool,
 
 // Delete takes a message away, if it is there.
 func (c *Client) Delete(ctx context.Context, chat int64, id int) error {
-	err := c.send(ctx, chat, func() error {
+	err := c.send(ctx, chat, true, func() error {
 		return c.call(ctx, "deleteMessage", map[string]any{"chat_id": chat, "message_id": id}, nil)
 	})
 	if says(err, "message to delete not found") || says(err, "message can't be deleted") {
@@ -84,7 +84,7 @@ func (c *Client) Document(ctx context.Context, chat int64, name string, data []b
 // media sends what make makes, anew for each try: a reader is read once.
 func (c *Client) media(ctx context.Context, chat int64, m Message, make func() tele.Sendable) (int, error) {
 	var id int
-	err := c.send(ctx, chat, func() error {
+	err := c.send(ctx, chat, false, func() error {
 		sent, err := c.bot.Send(tele.ChatID(chat), make(), &tele.SendOptions{
 			ParseMode: tele.ModeHTML, ReplyMarkup: m.markup(), DisableNotification: m.Silent,
 		})
@@ -118,10 +118,10 @@ func (c *Client) SetCommands(ctx context.Context, chat int64, lang string, comma
 func (c *Client) Ready(chat int64) time.Time { return c.pace.ready(chat) }
 
 // send makes a call within the limits, and again when that may help, until ctx
-// ends.
-func (c *Client) send(ctx context.Context, chat int64, call func() error) error {
+// ends. A change is one of a message that is there.
+func (c *Client) send(ctx context.Context, chat int64, change bool, call func() error) error {
 	for try := 1; ; try++ {
-		if err := c.pace.wait(ctx, chat); err != nil {
+		if err := c.pace.wait(ctx, chat, change); err != nil {
 			return err
 		}
 		err := call()

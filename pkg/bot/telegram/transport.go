@@ -61,22 +61,22 @@ type transport struct {
 	// atEnd has its argument called when the client's time is over, unless it is
 	// stopped before; telebot passes no context on.
 	atEnd func(func()) (stop func() bool)
-	inner *http.Transport
+	inner http.RoundTripper
 }
 
 func newTransport(ctx context.Context, token mesh.Secret, apis []string, proxy *url.URL) *transport {
 	atEnd := func(f func()) func() bool { return context.AfterFunc(ctx, f) }
-	t := &transport{token: token, apis: apis, atEnd: atEnd, inner: &http.Transport{
+	inner := &http.Transport{
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout: callTime,
 		ForceAttemptHTTP2:   true,
 		MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
-	}}
-	if proxy != nil {
-		t.inner.Proxy = http.ProxyURL(proxy)
 	}
-	return t
+	if proxy != nil {
+		inner.Proxy = http.ProxyURL(proxy)
+	}
+	return &transport{token: token, apis: apis, atEnd: atEnd, inner: inner}
 }
 
 // next has another address of the API used.
