@@ -59,10 +59,11 @@ func (s *Store) Change(ctx context.Context, by By, action string, f func(*Tx) er
 func (s *Store) transact(ctx context.Context, m mode, audit *mesh.AuditRecord, f func(*Tx) error) (Rev, error) {
 	now := time.Now().UTC()
 	stamp := NewTimeID(now)
-	if audit != nil {
-		audit.ID, audit.Time = stamp, now
-	}
 	for n := range maxConflicts {
+		if audit != nil {
+			stamp = s.stampOf(stamp)
+			audit.ID, audit.Time = stamp, now
+		}
 		rev, err := s.attempt(ctx, s.begin(ctx, m, stamp), audit, f)
 		if !errors.Is(err, errRaced) && !errors.Is(err, errStale) {
 			return rev, err
@@ -114,7 +115,7 @@ func (s *Store) attempt(ctx context.Context, tx *Tx, audit *mesh.AuditRecord, f 
 // at the same moment, tells which.
 func (tx *Tx) commit(ctx context.Context) (Rev, error) {
 	ops := tx.ops()
-	cmps := append(tx.compares(), tx.fence.holds()...)
+	cmps := slices.Concat(tx.compares(), tx.also, tx.behindChain(), tx.fence.holds())
 	if len(ops) > maxOps || len(cmps) > maxOps {
 		return 0, mesh.WithHint(fmt.Errorf("store: commit: too much in one change, %d writes and %d conditions: %w", len(ops), len(cmps), mesh.ErrInvalid),
 			"change fewer objects at once")
@@ -140,6 +141,9 @@ func (tx *Tx) commit(ctx context.Context) (Rev, error) {
 	if tx.fence.broken(resp.Responses) {
 		return 0, ErrDeposed
 	}
+	if err := tx.learnChain(resp); err != nil {
+		return 0, err
+	}
 	return 0, errRaced
 }
 
@@ -154,7 +158,7 @@ func undecided(err error) error {
 // witnesses are the keys that tell whether the transaction was made.
 func (tx *Tx) witnesses(ops []clientv3.Op) []clientv3.Op {
 	if tx.mode == auditing {
-		return []clientv3.Op{clientv3.OpGet(folderPrefix(folderAudit) + tx.stamp)}
+		return []clientv3.Op{clientv3.OpGet(folderPrefix(folderAudit) + tx.stamp), clientv3.OpGet(chainedKey)}
 	}
 	var out []clientv3.Op
 	for _, op := range ops {

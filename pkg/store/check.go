@@ -36,38 +36,44 @@ func CheckObjects(objects []Raw, keys ...[32]byte) error {
 // shut are the sealed fields of an object that do not open, each as a fault.
 func (s *Store) shut(o Raw) []error {
 	var faults []error
-	for place, sealed := range sealedIn(o) {
-		if sealed == "" {
+	for _, f := range sealedIn(o) {
+		if *f.field == "" {
 			continue
 		}
-		if _, err := s.Unseal(place, sealed); err != nil {
+		if _, err := s.Unseal(f.place, *f.field); err != nil {
 			faults = append(faults, err)
 		}
 	}
 	return faults
 }
 
-// sealedIn are the sealed fields of an object that decodes, by their places.
-func sealedIn(o Raw) map[string]mesh.Sealed {
+// sealedIn are the sealed fields of an object that decodes.
+func sealedIn(o Raw) []sealedField {
 	switch o.Folder {
 	case folderDevices:
-		d, _ := codec.Decode[mesh.Device](o.Value) // it was decoded before
-		return map[string]mesh.Sealed{DeviceSecretPlace(d.ID): d.Secret}
+		return fieldsIn(o, func(d *mesh.Device) []sealedField { return []sealedField{{DeviceSecretPlace(d.ID), &d.Secret}} })
 	case folderCells:
-		c, _ := codec.Decode[mesh.Cell](o.Value)
-		return map[string]mesh.Sealed{CellKeyPlace(c.ID): c.CAKey}
+		return fieldsIn(o, func(c *mesh.Cell) []sealedField { return []sealedField{{CellKeyPlace(c.ID), &c.CAKey}} })
 	case folderCA:
-		b, _ := codec.Decode[Blob](o.Value)
-		if strings.HasPrefix(string(b.Data), mesh.SealedPrefix) {
-			return map[string]mesh.Sealed{BlobPlace(o.ID): mesh.Sealed(b.Data)}
-		}
+		return fieldsIn(o, func(b *Blob) []sealedField {
+			if !strings.HasPrefix(string(b.Data), mesh.SealedPrefix) {
+				return nil
+			}
+			return []sealedField{{BlobPlace(o.ID), new(mesh.Sealed(b.Data))}}
+		})
 	case folderBackup:
-		b, _ := codec.Decode[mesh.BackupSettings](o.Value)
-		out := map[string]mesh.Sealed{BackupVerifyPlace(): b.VerifyIdentity, BackupSignPlace(): b.SignKey}
-		for _, r := range b.Remotes {
-			out[BackupRemotePlace(r.Name)] = r.Credential
-		}
-		return out
+		return fieldsIn(o, backupFields)
+	case folderACME:
+		return fieldsIn(o, acmeFields)
+	case folderSubCert:
+		return fieldsIn(o, subCertFields)
+	case folderHooks:
+		return fieldsIn(o, hookFields)
 	}
 	return nil
+}
+
+func fieldsIn[V any](o Raw, fields func(*V) []sealedField) []sealedField {
+	v, _ := codec.Decode[V](o.Value) // it was decoded before
+	return fields(&v)
 }

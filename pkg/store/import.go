@@ -78,7 +78,11 @@ func (s *Store) Import(ctx context.Context, objects []Raw, progress func(done, a
 			progress(done, len(writes))
 		}
 	}
-	return wrap("import", s.importTxn(ctx, mark, []clientv3.Op{clientv3.OpDelete(importingKey), clientv3.OpPut(changedKey, deletionMark)}))
+	last, err := p.chain()
+	if err != nil {
+		return fmt.Errorf("store: import: %w", err)
+	}
+	return wrap("import", s.importTxn(ctx, mark, append(last, clientv3.OpDelete(importingKey), clientv3.OpPut(changedKey, deletionMark))))
 }
 
 // imported is an object that is to be written, with its labels.
@@ -126,6 +130,7 @@ type importPlan struct {
 	suffixes []mesh.ServerName
 	out      []imported
 	faults   []error
+	last     mesh.AuditSegment // of the chain over the audit records
 
 	// What routes are derived from.
 	people People

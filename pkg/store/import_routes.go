@@ -8,7 +8,7 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
-// note keeps what routes are derived from.
+// note keeps what else is derived: routes, and how far the audit is chained.
 func (p *importPlan) note(value any) {
 	switch v := value.(type) {
 	case mesh.Member:
@@ -19,6 +19,10 @@ func (p *importPlan) note(value any) {
 		p.people.Cells[v.ID] = Item[mesh.Cell]{Key: string(v.ID), Value: v}
 	case mesh.Core:
 		p.cores[v.Cell] = append(p.cores[v.Cell], v)
+	case mesh.AuditSegment:
+		if v.ID > p.last.ID {
+			p.last = v
+		}
 	case mesh.TrafficTotals:
 		for id, n := range v.Devices {
 			p.people.Spent[string(id)] = Item[mesh.Spent]{Value: mesh.Spent{Moved: n.Traffic}}

@@ -112,7 +112,7 @@ func (s *Store) nameless() {
 	s.Audit = &Collection[string, mesh.AuditRecord]{s: s,
 		kind: kind{folder: folderAudit, name: "audit", sealed: true}}
 	s.AuditChain = &Collection[string, mesh.AuditSegment]{s: s,
-		kind: kind{folder: folderAuditChain, name: "audit link", sealed: true},
+		kind: kind{folder: folderAuditChain, name: "audit segment", sealed: true},
 		id:   func(v mesh.AuditSegment) string { return v.ID }}
 	s.watching()
 	s.telling()

@@ -114,7 +114,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no room") }
 
-func TestSettingsOfBackupsAreSealedAnew(t *testing.T) {
+func TestSettingsOfBackupsAndWebhooksAreSealedAnew(t *testing.T) {
 	s := storetest.New(t)
 	seal := func(place string) mesh.Sealed {
 		v, err := s.Seal(place, mesh.Secret("secret of "+place))
@@ -129,9 +129,12 @@ func TestSettingsOfBackupsAreSealedAnew(t *testing.T) {
 			VerifyIdentity: seal(store.BackupVerifyPlace()),
 		})
 	})
+	change(t, s, func(tx *store.Tx) error {
+		return store.Create(tx, s.Hooks, "hook", mesh.Webhook{Name: "hook", URL: seal(store.HookURLPlace("hook")), Secret: seal(store.HookSecretPlace("hook"))})
+	})
 	next := store.NewDataKey()
 	s.SetDataKeys([][32]byte{next, storetest.DataKey})
-	for _, want := range []int{1, 0} {
+	for _, want := range []int{2, 0} {
 		if n, err := s.Reseal(t.Context(), by, 100, func(*store.Tx) error { return nil }); n != want || err != nil {
 			t.Fatalf("%d sealed anew, %v; want %d", n, err, want)
 		}
@@ -141,7 +144,12 @@ func TestSettingsOfBackupsAreSealedAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	hook, err := s.Hooks.Get(t.Context(), "hook")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for place, sealed := range map[string]mesh.Sealed{
+		store.HookURLPlace("hook"): hook.Value.URL, store.HookSecretPlace("hook"): hook.Value.Secret,
 		store.BackupRemotePlace("a"): it.Value.Remotes[0].Credential, store.BackupVerifyPlace(): it.Value.VerifyIdentity,
 	} {
 		if got, err := s.Unseal(place, sealed); err != nil || got.Reveal() != "secret of "+place {

@@ -70,7 +70,28 @@ func (s *Store) stale(ctx context.Context) ([]func(*Tx) error, error) {
 		return nil, err
 	}
 	sub, err := staleFields(ctx, s, s.SubCert, SubCertKey, subCertFields)
-	return slices.Concat(devices, cells, blobs, backup, acme, sub), err
+	if err != nil {
+		return nil, err
+	}
+	hooks, err := s.staleHooks(ctx)
+	return slices.Concat(devices, cells, blobs, backup, acme, sub, hooks), err
+}
+
+// staleHooks: both fields of a webhook are sealed anew together.
+func (s *Store) staleHooks(ctx context.Context) ([]func(*Tx) error, error) {
+	all, _, err := s.Hooks.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []func(*Tx) error
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		one, err := staleFields(ctx, s, s.Hooks, name, hookFields)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one...)
+	}
+	return out, nil
 }
 
 func staleIn[K ~string, V any](ctx context.Context, s *Store, c *Collection[K, V], place func(K) string, field func(*V) *mesh.Sealed) ([]func(*Tx) error, error) {
@@ -162,6 +183,10 @@ func acmeFields(a *mesh.ACMESettings) []sealedField {
 
 func subCertFields(c *mesh.SubscriptionCert) []sealedField {
 	return []sealedField{{SubCertKeyPlace(), &c.Pending}, {SubCertKeyPlace(), &c.Key}}
+}
+
+func hookFields(h *mesh.Webhook) []sealedField {
+	return []sealedField{{HookURLPlace(h.Name), &h.URL}, {HookSecretPlace(h.Name), &h.Secret}}
 }
 
 // staleFields: the sealed fields of an object that there is one of are sealed

@@ -18,12 +18,21 @@ type TrimPolicy struct {
 	EventNumber int64
 	AuditAge    time.Duration
 	AuditNumber int64
+	// Exported is the moment that a backup shows: audit records that were chained
+	// after it stay, until there are AuditLimit. Nil: nothing waits for a backup.
+	Exported   *Rev
+	AuditLimit int64
+	// LinkAge is how long the links of the chain over the audit records are kept.
+	LinkAge time.Duration
 }
 
 // DefaultTrim is what a mesh keeps unless told otherwise.
 func DefaultTrim() TrimPolicy {
 	const day = 24 * time.Hour
-	return TrimPolicy{EventAge: 30 * day, EventNumber: 20_000, AuditAge: 400 * day, AuditNumber: 200_000}
+	return TrimPolicy{
+		EventAge: 30 * day, EventNumber: 20_000,
+		AuditAge: 30 * day, AuditNumber: 10_000, AuditLimit: 200_000, LinkAge: 400 * day,
+	}
 }
 
 const (
@@ -35,15 +44,16 @@ const (
 	maxRemembered = 20_000
 )
 
-// Trim removes events and audit records that are too old or too many, and
-// revocations whose last certificate has ended. It returns how many objects it
-// removed. Deleting a little twice does no harm, so every server may call it.
+// Trim removes events and audit records that are too old or too many,
+// revocations whose last certificate has ended, and what the bot no longer waits
+// for. It returns how many objects it removed. Deleting a little twice does no harm, so every server may call it.
 func (s *Store) Trim(ctx context.Context, p TrimPolicy, now time.Time) (removed int64, err error) {
 	steps := []func() (int64, error){
 		func() (int64, error) { return s.trim(ctx, folderEvents, p.EventAge, p.EventNumber, now) },
-		func() (int64, error) { return s.trim(ctx, folderAudit, p.AuditAge, p.AuditNumber, now) },
+		func() (int64, error) { return s.trimAudit(ctx, p, now) },
 		func() (int64, error) { return s.trimRevocations(ctx, now) },
 		func() (int64, error) { return s.trimOnce(ctx, now) },
+		func() (int64, error) { return s.trimTalk(ctx, now) },
 	}
 	for _, step := range steps {
 		n, err := step()

@@ -45,6 +45,7 @@ type Tx struct {
 	must   map[string]bool // keys to compare
 	routes *planner        // decoded cores and acknowledgements, made when asked for
 	seen   []string        // objects that Accessed named
+	also   []clientv3.Cmp  // further conditions, which never hold again once they do not
 }
 
 type mode int

@@ -53,6 +53,11 @@ func Create[K ~string, V any](tx *Tx, c *Collection[K, V], id K, v V) error {
 	if err := c.writable(tx, "create", id); err != nil {
 		return err
 	}
+	return create(tx, c, id, v)
+}
+
+// create is Create of any kind.
+func create[K ~string, V any](tx *Tx, c *Collection[K, V], id K, v V) error {
 	e, err := c.read(tx, id, true)
 	if err != nil {
 		return err
