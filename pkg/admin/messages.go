@@ -288,8 +288,27 @@ type CRL struct {
 // EventListRequest filters when set. Newest first.
 type EventListRequest struct {
 	Page
-	Type  mesh.EventType `json:"type,omitzero"`
-	Since time.Time      `json:"since,omitzero"`
+	Type     mesh.EventType `json:"type,omitzero"`
+	Severity mesh.Severity  `json:"severity,omitzero"` // the least
+	Object   string         `json:"object,omitzero"`   // kind/id, or id alone
+	Since    time.Time      `json:"since,omitzero"`
+}
+
+// EventFollowRequest asks for the events written after a moment of the store, and
+// waits for the first of them. The filters are those of EventListRequest.
+type EventFollowRequest struct {
+	Rev      int64          `json:"revision,omitzero"` // 0: answer at once with the moment of now
+	Wait     mesh.Duration  `json:"wait,omitzero"`     // at most 30 s
+	Type     mesh.EventType `json:"type,omitzero"`
+	Severity mesh.Severity  `json:"severity,omitzero"`
+	Object   string         `json:"object,omitzero"`
+}
+
+// EventFollowed is what came, in the order of writing, and where to go on. Nothing
+// between two answers is left out.
+type EventFollowed struct {
+	Rev   int64        `json:"revision"`
+	Items []mesh.Event `json:"items"`
 }
 
 // AuditListRequest filters when set. Newest first.

@@ -82,7 +82,9 @@ var (
 	CertCRL    = Method[None, CRL]{"CertCRL", auditor}
 
 	EventList = Method[EventListRequest, List[mesh.Event]]{"EventList", auditor}
-	AuditList = Method[AuditListRequest, List[mesh.AuditRecord]]{"AuditList", auditor}
+	// EventFollow waits for what comes.
+	EventFollow = Method[EventFollowRequest, EventFollowed]{"EventFollow", auditor}
+	AuditList   = Method[AuditListRequest, List[mesh.AuditRecord]]{"AuditList", auditor}
 
 	AdminList   = Method[Page, List[mesh.Administrator]]{"AdminList", auditor}
 	AdminGet    = Method[Ref, mesh.Administrator]{"AdminGet", auditor}
@@ -146,6 +148,8 @@ func Table() map[string]mesh.AdminRole {
 		TokenCreate, TokenList, TokenGet, TokenRevoke,
 		RouteGet, CertList, CertGet, CertRevoke, CertCRL,
 		EventList, AuditList,
+		EventFollow, AlertList, AlertGet, AlertAck, AlertMute, AlertUnmute, AlertMutes, AlertRules, AlertRuleSet,
+		WebhookAdd, WebhookList, WebhookRemove, WebhookTest,
 		AdminList, AdminGet, AdminSet, AdminRevoke,
 		MgmtList, MgmtAdd, MgmtSign, MgmtRemove, MgmtMoveLeader, SecretsRekey,
 		SubStatusGet, SubExplain, SubRuleList, SubRuleAdd, SubRuleRemove,

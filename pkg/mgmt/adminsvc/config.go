@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/alert"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store"
 	"github.com/meshctl/meshctl/pkg/subscription"
@@ -221,6 +222,9 @@ func validate(c mesh.Config) error {
 		if err := subscription.CheckRule(r); err != nil {
 			return err
 		}
+	}
+	if err := alert.Check(c.Alerts); err != nil {
+		return err
 	}
 	if len(c.MgmtAddresses) == 0 {
 		return fmt.Errorf("admin: config: mgmtAddresses is empty: no node could join or come back: %w", mesh.ErrInvalid)

@@ -8,12 +8,6 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
-func (s *Service) eventList(ctx context.Context, req admin.EventListRequest) (admin.List[mesh.Event], error) {
-	return listUntil(ctx, req.Page, s.Store.Events.Latest,
-		func(_ string, e mesh.Event) (mesh.Event, bool) { return e, only(req.Type, e.Type) },
-		func(e mesh.Event) bool { return e.Time.Before(req.Since) })
-}
-
 func (s *Service) auditList(ctx context.Context, req admin.AuditListRequest) (admin.List[mesh.AuditRecord], error) {
 	return listUntil(ctx, req.Page, s.Store.Audit.Latest,
 		func(_ string, r mesh.AuditRecord) (mesh.AuditRecord, bool) {

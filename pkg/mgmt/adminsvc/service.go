@@ -65,6 +65,8 @@ type Service struct {
 	// SubCertificate is the one that the subscription service of this server shows;
 	// it returns nil while there is none. nil: it never has one.
 	SubCertificate func() *tls.Certificate
+	// Woken is called when webhooks are others than before. nil: nobody minds.
+	Woken func()
 	// Servers keeps the management servers together.
 	Servers  Servers
 	Mesh     mesh.ID
@@ -140,6 +142,20 @@ func (s *Service) Bindings() []admin.Binding {
 
 		admin.EventList.Handle(s.eventList),
 		admin.AuditList.Handle(s.auditList),
+
+		admin.EventFollow.Handle(s.eventFollow),
+		admin.AlertList.Handle(s.alertList),
+		admin.AlertGet.Handle(s.alertGet),
+		admin.AlertAck.Handle(s.alertAck),
+		admin.AlertMute.Handle(s.alertMute),
+		admin.AlertUnmute.Handle(s.alertUnmute),
+		admin.AlertMutes.Handle(s.alertMutes),
+		admin.AlertRules.Handle(s.alertRules),
+		admin.AlertRuleSet.Handle(s.alertRuleSet),
+		admin.WebhookAdd.Handle(s.webhookAdd),
+		admin.WebhookList.Handle(s.webhookList),
+		admin.WebhookRemove.Handle(s.webhookRemove),
+		admin.WebhookTest.Handle(s.webhookTest),
 
 		admin.AdminList.Handle(s.adminList),
 		admin.AdminGet.Handle(s.adminGet),
