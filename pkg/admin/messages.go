@@ -38,6 +38,9 @@ type MemberSetRequest struct {
 	Name  *string           `json:"name,omitzero"`
 	Note  *string           `json:"note,omitzero"`
 	State *mesh.MemberState `json:"state,omitzero"`
+	// DeviceLimit is how many devices the member may have when they add them
+	// themselves; -1: as many as the configuration says.
+	DeviceLimit *int `json:"deviceLimit,omitempty"`
 }
 
 // MemberView is a member as shown.

@@ -53,11 +53,16 @@ func (s *Service) memberAdd(ctx context.Context, req admin.MemberAddRequest) (ad
 	if err := checkNote(req.Note); err != nil {
 		return admin.MemberView{}, err
 	}
-	m := mesh.Member{ID: mesh.NewMemberID(), Name: req.Name, Note: req.Note, State: mesh.MemberActive, Created: s.now()}
+	m := s.NewMember(req.Name, req.Note)
 	err := s.change(ctx, "member.add", func(tx *store.Tx) error {
 		return store.Create(tx, s.Store.Members, m.ID, m)
 	})
 	return admin.MemberView{Member: m}, err
+}
+
+// NewMember is a member as they begin.
+func (s *Service) NewMember(name, note string) mesh.Member {
+	return mesh.Member{ID: mesh.NewMemberID(), Name: name, Note: note, State: mesh.MemberActive, Created: s.now()}
 }
 
 const maxNote = 1000
@@ -110,6 +115,11 @@ func setMember(m *mesh.Member, req admin.MemberSetRequest) error {
 		}
 		m.Note = *req.Note
 	}
+	if req.DeviceLimit != nil {
+		if err := setDeviceLimit(m, *req.DeviceLimit); err != nil {
+			return err
+		}
+	}
 	if req.State == nil || *req.State == m.State {
 		return nil
 	}
@@ -122,6 +132,22 @@ func setMember(m *mesh.Member, req admin.MemberSetRequest) error {
 		return fmt.Errorf("admin: member %s is archived, which is final: %w", m.Name, mesh.ErrConflict)
 	}
 	m.State = *req.State
+	return nil
+}
+
+// maxDeviceLimit is beyond what any person carries.
+const maxDeviceLimit = 1000
+
+// setDeviceLimit takes -1 for what the configuration says.
+func setDeviceLimit(m *mesh.Member, n int) error {
+	switch {
+	case n < -1 || n > maxDeviceLimit:
+		return fmt.Errorf("admin: device limit %d: want 0 to %d, or -1 for the default: %w", n, maxDeviceLimit, mesh.ErrInvalid)
+	case n == -1:
+		m.DeviceLimit = nil
+	default:
+		m.DeviceLimit = &n
+	}
 	return nil
 }
 
