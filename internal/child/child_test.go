@@ -24,7 +24,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // TestMain is also the child: the test binary again, with what to do in its name.
 func TestMain(m *testing.M) {

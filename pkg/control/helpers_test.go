@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds what must happen but may take its time on a busy machine.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()

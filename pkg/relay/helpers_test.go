@@ -200,7 +200,7 @@ func resetCodeOf(tb testing.TB, err error) Code {
 // eventually waits until f returns true.
 func eventually(tb testing.TB, what string, f func() bool) {
 	tb.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !f() {
