@@ -162,7 +162,7 @@ func (s *Session) unheard(in incoming) bool {
 		return false
 	}
 	name, rest := command(in.words)
-	return name != "start" || rest == ""
+	return name != "start" && name != "link" || rest == ""
 }
 
 // route finds what is to be done, and does it.
@@ -179,7 +179,7 @@ func (b *Bot) route(ctx context.Context, s *Session, in incoming) error {
 		}
 		return b.talk(ctx, s, in.words)
 	}
-	if in.replyTo != 0 && b.routes.Reply != nil && s.Operator() {
+	if in.replyTo != 0 && b.routes.Reply != nil {
 		if err := b.routes.Reply(ctx, s, int64(in.replyTo), in.words); mesh.Kind(err) != mesh.ErrNotFound {
 			return err
 		}
