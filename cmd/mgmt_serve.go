@@ -65,6 +65,16 @@ func (c *mgmtConfig) run(ctx context.Context, log *slog.Logger) error {
 			return readSecretFile(ctx, "ping.url-file", file, os.Stdin)
 		}
 	}
+	if file := cmp.Or(c.Bot.TokenFile, credential("bot-token")); file != "" {
+		srv.BotToken = func(ctx context.Context) (mesh.Secret, error) {
+			return readSecretFile(ctx, "bot.token-file", file, os.Stdin)
+		}
+	}
+	if file := cmp.Or(c.Bot.ProxyFile, credential("bot-proxy")); file != "" {
+		srv.BotProxy = func(ctx context.Context) (mesh.Secret, error) {
+			return readSecretFile(ctx, "bot.proxy-file", file, os.Stdin)
+		}
+	}
 	var serving atomic.Bool
 	ready := func(context.Context) error {
 		if !serving.Load() {

@@ -75,6 +75,10 @@ type Caller struct {
 	Actor   mesh.Actor
 	Role    mesh.AdminRole
 	Request string // id of the request, for audit
+	// Via is how the actor speaks when not with a certificate; "" otherwise.
+	Via string
+	// Bot is for whom the bot calls; nil: it is not the bot that does.
+	Bot *BotPerson
 }
 
 type callerKey struct{}

@@ -156,6 +156,7 @@ func Table() map[string]mesh.AdminRole {
 		ConfigGet, ConfigSet,
 		BackupGet, BackupRun, BackupVerify, BackupSet, BackupRemoteAdd, BackupRemoteRemove, BackupRemoteSettle,
 		BackupRecipientAdd, BackupRecipientRemove, BackupRevert,
+		BotCodeCreate, BotUserList, BotUserSet, BotStatusGet,
 	} {
 		name, need := m.describe()
 		t[name] = need

@@ -15,10 +15,12 @@ type jobs struct {
 	ping   *controlpb.PingOrder
 	backup *controlpb.BackupOrder
 	certs  *controlpb.CertsOrder
+	bot    *controlpb.BotOrder
 }
 
 func (j jobs) equal(o jobs) bool {
-	return proto.Equal(j.ping, o.ping) && proto.Equal(j.backup, o.backup) && proto.Equal(j.certs, o.certs)
+	return proto.Equal(j.ping, o.ping) && proto.Equal(j.backup, o.backup) && proto.Equal(j.certs, o.certs) &&
+		proto.Equal(j.bot, o.bot)
 }
 
 // desk is what the child is to do, and whether it does.
@@ -55,7 +57,7 @@ func (d *desk) now() (*controlpb.Order, <-chan struct{}) {
 	if d.changed == nil {
 		d.changed = make(chan struct{})
 	}
-	return &controlpb.Order{Revision: d.revision, Ping: d.jobs.ping, Backup: d.jobs.backup, Certs: d.jobs.certs}, d.changed
+	return &controlpb.Order{Revision: d.revision, Ping: d.jobs.ping, Backup: d.jobs.backup, Certs: d.jobs.certs, Bot: d.jobs.bot}, d.changed
 }
 
 func (d *desk) heard(revision uint64, now time.Time) {

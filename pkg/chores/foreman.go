@@ -37,6 +37,8 @@ type Foreman struct {
 	Ping   Ping   // the zero Ping: not configured
 	Backup Backup // nil: this server makes none
 	Certs  Certs  // nil: this server orders none
+	Bot    Bot    // nil: this server has none
+	Outbox Outbox // nil: this server sends nothing
 	// Scratch is a folder of this server's own, for files of a proof.
 	Scratch string
 	Memory  int64 // bytes that the child may have
@@ -63,7 +65,9 @@ type Foreman struct {
 }
 
 // Configured says whether there can be any job for a child.
-func (f *Foreman) Configured() bool { return f.Ping.URL != "" || f.Backup != nil || f.Certs != nil }
+func (f *Foreman) Configured() bool {
+	return f.Ping.URL != "" || f.Backup != nil || f.Certs != nil || f.Bot != nil
+}
 
 // Wake has the orders asked for now.
 func (f *Foreman) Wake() {
@@ -115,7 +119,7 @@ func (f *Foreman) begin() {
 
 // redact takes the secrets of the jobs out of what the child wrote.
 func (f *Foreman) redact(s string) string {
-	return hideCerts(f.ordersCerts(), hide(f.ordered(), f.Ping.redact(s)))
+	return hideBot(f.ordersBot(), hideCerts(f.ordersCerts(), hide(f.ordered(), f.Ping.redact(s))))
 }
 
 // environment is all that the child gets: where certificates of the public and
@@ -168,6 +172,9 @@ func (f *Foreman) lead(ctx context.Context) error {
 	if f.Certs != nil {
 		wg.Go(func() { f.leadCerts(ctx) })
 	}
+	if f.Bot != nil {
+		wg.Go(func() { f.leadBot(ctx) })
+	}
 	tick := time.NewTicker(wellEvery)
 	defer tick.Stop()
 	for {
@@ -214,6 +221,9 @@ func (f *Foreman) jobs() jobs {
 	}
 	if f.Certs != nil {
 		j.certs = f.Certs.Order().proto()
+	}
+	if f.Bot != nil {
+		j.bot = f.Bot.Order().proto()
 	}
 	return j
 }
@@ -303,6 +313,9 @@ func (f *Foreman) Report(_ context.Context, r *controlpb.ReportRequest) (*contro
 	}
 	if out, ordered := r.GetCert(), f.ordersCerts(); out != nil && ordered != nil {
 		f.Certs.Ended(certOutcomeOf(out, ordered))
+	}
+	if out, ordered := r.GetBot(), f.ordersBot(); out != nil && ordered != nil {
+		f.Bot.Ended(botOutcomeOf(out, ordered))
 	}
 	return &controlpb.ReportResponse{}, nil
 }

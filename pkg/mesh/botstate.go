@@ -22,8 +22,11 @@ type BotState struct {
 	State    BotConnection `json:"state,omitzero"`
 	Since    time.Time     `json:"since,omitzero"`    // of State
 	Failures int           `json:"failures,omitzero"` // in a row
-	Username string        `json:"username,omitzero"` // of the bot, without @
-	API      int           `json:"api,omitzero"`      // which of the configured base URLs is used
+	// Down is since when people know that the bot does not work; zero: it does, or
+	// nobody was told.
+	Down     time.Time `json:"down,omitzero"`
+	Username string    `json:"username,omitzero"` // of the bot, without @
+	API      int       `json:"api,omitzero"`      // which of the configured base URLs is used
 	// What was done by that server since it has the bot.
 	Ignored uint64  `json:"ignored,omitzero"` // updates
 	Updates uint64  `json:"updates,omitzero"` // handled

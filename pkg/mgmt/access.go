@@ -43,6 +43,8 @@ type rule struct {
 	kinds []kind
 	// need is the least role of an administrator; "" where none calls.
 	need mesh.AdminRole
+	// bot says when the bot may call it for somebody; without a standing: never.
+	bot admin.BotRule
 	// expired admits a certificate past its end, as far as the port let it in.
 	expired bool
 	// collects: it is served also while a restored mesh waits for its nodes.
@@ -87,6 +89,11 @@ func newAccess(gatewayDoor, adminDoor bool) access {
 	}
 	for m, need := range admin.Table() {
 		t[m] = rule{doors: append(own(adminDoor, doorAdmin), doorSocket), kinds: []kind{kindAdmin, kindLocal}, need: need}
+	}
+	for m, bot := range admin.BotTable() {
+		r := t[m]
+		r.doors, r.kinds, r.bot = append(r.doors, doorAux), append(r.kinds, kindAux), bot
+		t[m] = r
 	}
 	return t
 }

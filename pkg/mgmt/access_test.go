@@ -61,6 +61,9 @@ func TestEveryCellOfTheTable(t *testing.T) {
 			allow(m, adminAt, false, kindAdmin)
 			allow(m, doorSocket, false, kindLocal)
 		}
+		for m := range admin.BotTable() {
+			allow(m, doorAux, false, kindAux) // for whom, matrix_bot_test.go looks at
+		}
 		compareCells(t, newAccess(own, own), want)
 	}
 }

@@ -31,6 +31,7 @@ type Config struct {
 	Founding     Founding     `key:"founding"`
 	Ping         Ping         `key:"ping"`
 	Aux          Aux          `key:"aux"`
+	Bot          Bot          `key:"bot"`
 	Subscription Subscription `key:"subscription"`
 	Rates        Rates        `key:"rates"`
 }
@@ -50,6 +51,14 @@ type Etcd struct {
 type Ping struct {
 	URLFile  string        `key:"url-file" help:"file with an http or https URL to request every so often while the mesh is well, so that a watch elsewhere notices when it is not; the URL is a secret"`
 	Interval time.Duration `key:"interval" help:"how often to request it"`
+}
+
+// Bot is the Telegram bot. One server, the leader, has it, if it is configured
+// there: so all should have it.
+type Bot struct {
+	TokenFile string   `key:"token-file" help:"file with the token of the Telegram bot, as BotFather gives it: that starts the bot; a secret"`
+	APIs      []string `key:"api" help:"base URLs of the Bot API, in order of preference"`
+	ProxyFile string   `key:"proxy-file" help:"file with the URL of a proxy through which the Bot API is reached: http, https or socks5; it may hold a password"`
 }
 
 // Aux is how the child process runs.
@@ -107,6 +116,7 @@ func DefaultConfig() Config {
 			RenewGrace:    time.Duration(def.RenewGrace),
 			StaleIfError:  time.Duration(def.StaleIfError),
 		},
+		Bot:   Bot{APIs: []string{"https://api.telegram.org"}},
 		Ping:  Ping{Interval: time.Minute},
 		Aux:   Aux{Memory: 256 << 20},
 		Rates: Rates{Connections: 20, ConnectionsBurst: 100, Handshakes: 512, Open: 8192, TokenFailures: 10},

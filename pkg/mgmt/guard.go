@@ -33,6 +33,8 @@ type guard struct {
 	collecting func() bool
 	// admin returns the administrator's record of now.
 	admin func(context.Context, mesh.AdminID) (mesh.Administrator, error)
+	// person returns who a Telegram user is now.
+	person func(context.Context, mesh.TelegramID) (admin.BotPerson, error)
 	// renew says whether the caller should replace its certificate soon.
 	renew   func(identity.Peer) bool
 	metrics *metrics
@@ -87,6 +89,9 @@ func (g *guard) admit(ctx context.Context, method string) (context.Context, erro
 	}
 	if c.peer.Leaf != nil {
 		ctx = identity.WithPeer(ctx, c.peer)
+	}
+	if c.kind == kindAux {
+		return g.admitBot(ctx, method, r.bot)
 	}
 	if r.need == "" {
 		return ctx, nil

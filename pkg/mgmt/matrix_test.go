@@ -134,6 +134,10 @@ func TestEveryRoleAtEveryDoor(t *testing.T) {
 			if k == kindAdmin && admitted && table[m].need != "" && table[m].permits(m, mesh.AdminOperator) != nil {
 				admitted = false
 			}
+			// For nobody in particular the bot can do nothing.
+			if k == kindAux && table[m].bot.Standing != "" {
+				admitted = false
+			}
 			if got := !denied(t, cc, m); got != admitted {
 				t.Errorf("%s as %s at %s: admitted %v, want %v", m, k, d, got, admitted)
 			}

@@ -18,7 +18,9 @@ import (
 	"github.com/meshctl/meshctl/pkg/chores"
 	"github.com/meshctl/meshctl/pkg/identity"
 	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/mgmt/adminsvc"
 	"github.com/meshctl/meshctl/pkg/mgmt/backups"
+	"github.com/meshctl/meshctl/pkg/mgmt/bots"
 	"github.com/meshctl/meshctl/pkg/mgmt/certs"
 	"github.com/meshctl/meshctl/pkg/mgmt/nodes"
 	"github.com/meshctl/meshctl/pkg/mgmt/subs"
@@ -53,6 +55,9 @@ type runtime struct {
 	access    access
 	foreman   chores.Foreman // of the child process
 	backups   *backups.Service
+	bots      *bots.Service
+	telegram  bots.Connection
+	admin     adminsvc.Service
 	certs     *certs.Service // that clients see
 	subs      subs.Service   // that tells clients what they may connect to
 	// superseded gets the root's word for a later epoch than the state's.

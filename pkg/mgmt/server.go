@@ -27,7 +27,11 @@ type Server struct {
 	// it founds one.
 	Token func(context.Context) (mesh.JoinToken, error)
 	// PingURL is what the dead-man ping requests. nil: there is none.
-	PingURL  func(context.Context) (mesh.Secret, error)
+	PingURL func(context.Context) (mesh.Secret, error)
+	// BotToken is the Telegram bot's, BotProxy the URL of a proxy to Telegram. nil:
+	// there is no bot, or no proxy.
+	BotToken func(context.Context) (mesh.Secret, error)
+	BotProxy func(context.Context) (mesh.Secret, error)
 	Registry *prometheus.Registry // nil: one of its own
 	Log      *slog.Logger
 	// Up, when set, is told where the server listens once it serves.
@@ -68,6 +72,10 @@ func (s *Server) prepare(ctx context.Context) (*runtime, error) {
 	if err != nil {
 		return nil, err
 	}
+	telegram, err := s.bot(ctx)
+	if err != nil {
+		return nil, err
+	}
 	ports, err := listen(ctx, s.Config)
 	if err != nil {
 		return nil, err
@@ -89,6 +97,7 @@ func (s *Server) prepare(ctx context.Context) (*runtime, error) {
 		return nil, err
 	}
 	r.employ(ping)
+	r.telegram = telegram
 	return r, nil
 }
 

@@ -43,6 +43,7 @@ func (r *runtime) runGRPC(ctx context.Context, ready func()) error {
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	r.keepBackups()
+	r.keepBot()
 	r.grpc = r.newGRPC(func(f func()) func() bool { return context.AfterFunc(stopping, f) })
 	r.register(r.grpc)
 	done := make(chan error, 1)
@@ -71,6 +72,7 @@ func (r *runtime) newGRPC(onStop func(func()) func() bool) *grpc.Server {
 			a, err := r.store.Admins.Get(ctx, id)
 			return a.Value, err
 		},
+		person:  r.bots.Person,
 		renew:   r.nodes.IssuerRemoved,
 		metrics: r.metrics,
 		onStop:  onStop,
@@ -111,11 +113,11 @@ func (r *runtime) register(g *grpc.Server) {
 	})
 	gw := &gateway.Server{Client: r.store.Client(), PeerID: peerID, HasLeader: r.etcd.member.HasLeader, Epoch: r.nodes.Epoch, Log: r.log}
 	gw.Register(g)
-	svc := &adminsvc.Service{
+	r.admin = adminsvc.Service{
 		Store: r.store, CA: r.authority, ServerStatus: r.status, Explain: r.subs.Explain, SubCertificate: r.certs.Subscription, NewCellCA: ca.NewCellCA, WaitServed: r.nodes.WaitServed, Servers: serversOf{r.cluster},
 		Mesh: r.keys.Mesh, Server: r.keys.Server, RootHash: r.rootHash(), Version: r.srv.Version, Log: r.log,
 	}
-	admin.Serve(g, svc.Bindings())
+	admin.Serve(g, append(r.admin.Bindings(), r.bots.Bindings()...))
 }
 
 func peerID(ctx context.Context) string {

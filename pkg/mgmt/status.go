@@ -53,6 +53,7 @@ func (r *runtime) status(ctx context.Context) (admin.ServerStatus, error) {
 	r.judgeStore(ctx, problem)
 	s.Aux = r.auxStatus(ctx, problem)
 	r.judgeBackups(ctx, problem)
+	r.judgeBot(ctx, problem)
 	for _, p := range r.certs.Problems() {
 		problem("%s", p)
 	}

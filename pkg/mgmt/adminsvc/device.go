@@ -35,18 +35,24 @@ func (s *Service) createDevice(ctx context.Context, req admin.DeviceAddRequest) 
 		if err != nil {
 			return err
 		}
-		if m.State == mesh.MemberArchived {
-			return fmt.Errorf("admin: member %s is archived: %w", m.Name, mesh.ErrConflict)
-		}
-		d.Member = m.ID
-		if d.Assigned, err = s.assign(tx, req.Cell, req.Core); err != nil {
-			return err
-		}
-		if err := store.Create(tx, s.Store.Devices, d.ID, d); err != nil {
-			return err
-		}
-		return s.sync(tx, d.ID)
+		return s.PlaceDevice(tx, d, m, req.Cell, req.Core)
 	})
+}
+
+// PlaceDevice stores a new device of the member's, which is served in the cell, or
+// through the core first.
+func (s *Service) PlaceDevice(tx *store.Tx, d mesh.Device, m mesh.Member, cell, core string) (err error) {
+	if m.State == mesh.MemberArchived {
+		return fmt.Errorf("admin: member %s is archived: %w", m.Name, mesh.ErrConflict)
+	}
+	d.Member = m.ID
+	if d.Assigned, err = s.assign(tx, cell, core); err != nil {
+		return err
+	}
+	if err := store.Create(tx, s.Store.Devices, d.ID, d); err != nil {
+		return err
+	}
+	return s.sync(tx, d.ID)
 }
 
 // newDevice makes what does not depend on the store's state.

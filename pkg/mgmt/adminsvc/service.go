@@ -204,6 +204,6 @@ func (s *Service) change(ctx context.Context, action string, fn func(*store.Tx) 
 	if c.Actor == "" {
 		return fmt.Errorf("admin: %s: nobody is named as the caller: %w", action, mesh.ErrDenied)
 	}
-	_, err := s.Store.Change(ctx, store.By{Actor: c.Actor, Request: c.Request}, action, fn)
+	_, err := s.Store.Change(ctx, store.By{Actor: c.Actor, Request: c.Request, Via: c.Via}, action, fn)
 	return err
 }
