@@ -42,6 +42,9 @@ type Reach struct {
 	Cores int       `json:"cores,omitzero"` // how many were tried
 }
 
+// ObjectCell begins how events name a cell.
+const ObjectCell = "cell/"
+
 // CellWatch says that clients do not get into a cell although its cores phone home.
 // There is none for a cell where nothing is wrong.
 type CellWatch struct {
@@ -71,6 +74,7 @@ type UsageSample struct {
 type EntryRelayed struct {
 	Entry EntryID          `json:"entry"`
 	Meter string           `json:"meter"`           // names the start of the entry
+	Start int64            `json:"start"`           // orders them
 	Now   map[CoreID]int64 `json:"now,omitzero"`    // bytes since that
 	Past  map[CoreID]int64 `json:"before,omitzero"` // bytes of earlier starts
 }

@@ -20,6 +20,8 @@ const office = "nodes"
 //	quotas               whose traffic is used up
 //	service              the name of the subscription service leads to the servers
 //	upkeep               labels and paths that end or are due, and what older objects lack
+//	cells                clients get into cells whose cores phone home, or that is told
+//	meters               cells move what is usual, and cores count what entries relayed
 //	rollouts             a changed configuration goes to one node of a group first
 //
 // Each of its writes carries the epoch of the office (store.Lead). It keeps
@@ -39,7 +41,7 @@ func (s *Service) lead(ctx context.Context) error {
 		return nil
 	}
 	l := &leader{s: s, since: time.Now()}
-	routes, keeper := &router{s: s}, &keeping{s: s}
+	routes, keeper, watch := &router{s: s}, &keeping{s: s}, newWatcher(l)
 	var wg sync.WaitGroup
 	for _, x := range []loop{
 		{name: "routes", pass: routes.pass, wake: s.wakes.routes, settle: 10 * time.Millisecond, every: s.times.Pass},
@@ -48,6 +50,8 @@ func (s *Service) lead(ctx context.Context) error {
 		{name: "quotas", pass: l.quotas, wake: newSignal(), every: s.times.Meter},
 		{name: "service", pass: l.serviceName, wake: s.wakes.service, settle: 10 * time.Millisecond, every: s.times.Pass},
 		{name: "upkeep", pass: keeper.pass, wake: s.wakes.upkeep, settle: 100 * time.Millisecond, every: s.times.Pass},
+		{name: "cells", pass: watch.pass, wake: s.wakes.cells, settle: 100 * time.Millisecond, every: s.times.Pass},
+		{name: "meters", pass: watch.meters, wake: newSignal(), every: s.times.Pass},
 		{name: "rollouts", pass: l.rollouts, wake: s.wakes.rollout, settle: 10 * time.Millisecond, every: s.times.Pass},
 	} {
 		x.log = s.Log
@@ -55,16 +59,18 @@ func (s *Service) lead(ctx context.Context) error {
 	}
 	v, w := s.view, s.wakes
 	for m, wake := range map[mirror][]signal{
-		v.members:  {w.routes},
-		v.devices:  {w.routes},
-		v.cells:    {w.routes, w.rollout, w.upkeep},
-		v.cores:    {w.routes, w.rollout, w.absent},
-		v.entries:  {w.rollout},
-		v.spent:    {w.routes},
-		v.status:   {w.routes, w.rollout, w.absent},
-		v.config:   {w.rollout, w.service, w.upkeep},
-		v.servers:  {w.service},
-		v.rollouts: {w.rollout},
+		v.members:   {w.routes},
+		v.devices:   {w.routes},
+		v.cells:     {w.routes, w.rollout, w.upkeep, w.cells},
+		v.cores:     {w.routes, w.rollout, w.absent, w.cells},
+		v.entries:   {w.rollout, w.cells},
+		v.reach:     {w.cells},
+		v.cellWatch: {w.cells},
+		v.spent:     {w.routes},
+		v.status:    {w.routes, w.rollout, w.absent, w.cells},
+		v.config:    {w.rollout, w.service, w.upkeep},
+		v.servers:   {w.service},
+		v.rollouts:  {w.rollout},
 	} {
 		wg.Go(func() { follow(ctx, m, wake...) })
 	}

@@ -116,7 +116,13 @@ func (s *Service) reported(se *session, r *controlpb.Report) {
 		s.hub.changed(se.node)
 		s.wakes.flush.nudge()
 	}
-	s.metered(se, r)
+	if se.peer.Role == mesh.RoleCore {
+		s.metered(se, r)
+		return
+	}
+	s.dialled(se, r)
+	s.relayed(se, r)
+	s.missed(se, r)
 	for _, d := range r.GetDials() {
 		if d.GetFailed() > 0 && d.GetSucceeded() == 0 {
 			s.suspect(mesh.CoreID(d.GetCore()))

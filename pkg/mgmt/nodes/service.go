@@ -45,6 +45,7 @@ type Service struct {
 	hub    hub
 	teller teller
 	usage  usage
+	relays relays
 	pace   pace // of the loop "cores"
 
 	// Made by Run before the first stream is let in.
@@ -68,14 +69,14 @@ type Service struct {
 
 // wakes are how loops are told that there is something to do.
 type wakes struct {
-	flush, judge, plan, revoke, resolve, tell, moved, epoch, collected signal // on every server
-	routes, absent, rollout, collect, service, upkeep                  signal // while it leads
+	flush, judge, plan, revoke, resolve, tell, moved, epoch, collected, reach signal // on every server
+	routes, absent, rollout, collect, service, upkeep, cells                  signal // while it leads
 }
 
 func newWakes() wakes {
 	return wakes{
-		flush: newSignal(), judge: newSignal(), plan: newSignal(), revoke: newSignal(), resolve: newSignal(), tell: newSignal(), moved: newSignal(), epoch: newSignal(), collected: newSignal(),
-		routes: newSignal(), absent: newSignal(), rollout: newSignal(), collect: newSignal(), service: newSignal(), upkeep: newSignal(),
+		flush: newSignal(), judge: newSignal(), plan: newSignal(), revoke: newSignal(), resolve: newSignal(), tell: newSignal(), moved: newSignal(), epoch: newSignal(), collected: newSignal(), reach: newSignal(),
+		routes: newSignal(), absent: newSignal(), rollout: newSignal(), collect: newSignal(), service: newSignal(), upkeep: newSignal(), cells: newSignal(),
 	}
 }
 
@@ -140,6 +141,8 @@ func (s *Service) runLoops(ctx context.Context, g *errgroup.Group) {
 		{name: "collected", pass: s.openUp, wake: s.wakes.collected, every: s.times.Pass},
 		{name: "epoch", pass: s.followEpoch, wake: s.wakes.epoch, every: s.times.Pass},
 		{name: "usage", pass: s.flushUsage, wake: newSignal(), every: s.times.Meter},
+		{name: "relayed", pass: s.flushRelayed, wake: newSignal(), every: s.times.Meter},
+		{name: "reach", pass: s.judgeReach, wake: s.wakes.reach, settle: 100 * time.Millisecond, every: s.times.Pass},
 		{name: "events", pass: s.writeEvents, wake: s.wakes.tell, settle: 10 * time.Millisecond, every: s.times.Pass},
 	} {
 		l.log = s.Log
@@ -203,6 +206,9 @@ func (s *Service) lastWrites(ctx context.Context) {
 	}
 	if _, err := s.flushUsage(ctx, false); err != nil {
 		s.Log.Warn("last traffic not written", "err", err)
+	}
+	if _, err := s.flushRelayed(ctx, false); err != nil {
+		s.Log.Warn("last counts of entries not written", "err", err)
 	}
 	if _, err := s.writeEvents(ctx, false); err != nil {
 		s.Log.Warn("last events not written", "err", err)

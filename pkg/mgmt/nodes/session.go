@@ -23,6 +23,7 @@ type session struct {
 	clockOff time.Duration
 	server   mesh.ServerID
 	egress   mesh.Egress // cores
+	counted  bool        // the entry has told on this stream that it counts; of receive alone
 	asks     bool        // the node is asked to hand over its revocations
 	hand     *handover   // how far that is; nil: not asked, or done. Of attend alone.
 
@@ -46,6 +47,8 @@ type session struct {
 	handed  int64  // last epoch in which it has handed over its revocations
 	awaited []byte // request of a core for a certificate that is being made
 	dial    dialState
+	dials   dials   // entries: how connections to cores go
+	probing probing // entries: names that lead nowhere
 }
 
 // dialState is what the dial-back found during this stream.

@@ -21,6 +21,11 @@ type Settings struct {
 	Renew     time.Duration // over which nodes renew whose issuer was removed; 30 s
 	Meter     time.Duration // between writes of what cores have counted; 1 min
 	Trial     time.Duration // for one node to say that it runs a new configuration; 30 s
+	// Unreachable is how long entries must not reach a cell before that is told; 60 s.
+	Unreachable time.Duration
+	// Quiet is how long what an entry found about a cell counts when it tries no
+	// more; 10 min.
+	Quiet time.Duration
 }
 
 func (s Settings) withDefaults() Settings {
@@ -38,6 +43,9 @@ func (s Settings) withDefaults() Settings {
 		Renew:     cmp.Or(s.Renew, 30*time.Second),
 		Meter:     cmp.Or(s.Meter, time.Minute),
 		Trial:     cmp.Or(s.Trial, 30*time.Second),
+
+		Unreachable: cmp.Or(s.Unreachable, time.Minute),
+		Quiet:       cmp.Or(s.Quiet, 10*time.Minute),
 	}
 }
 

@@ -24,6 +24,8 @@ type view struct {
 	rollouts    *store.Mirror[string, mesh.Rollout]
 	spent       *store.Mirror[string, mesh.Spent]
 	servers     *store.Mirror[mesh.ServerID, mesh.Server]
+	reach       *store.Mirror[mesh.EntryID, mesh.EntryReach]
+	cellWatch   *store.Mirror[mesh.CellID, mesh.CellWatch]
 }
 
 func newView(s *store.Store) *view {
@@ -41,6 +43,8 @@ func newView(s *store.Store) *view {
 		rollouts:    store.NewMirror(s.Rollouts),
 		spent:       store.NewMirror(s.Spent),
 		servers:     store.NewMirror(s.Servers),
+		reach:       store.NewMirror(s.Reach),
+		cellWatch:   store.NewMirror(s.CellWatch),
 	}
 }
 
@@ -52,7 +56,7 @@ type mirror interface {
 }
 
 func (v *view) all() []mirror {
-	return []mirror{v.members, v.devices, v.cells, v.cores, v.entries, v.revocations, v.config, v.status, v.routes, v.targets, v.rollouts, v.spent, v.servers}
+	return []mirror{v.members, v.devices, v.cells, v.cores, v.entries, v.revocations, v.config, v.status, v.routes, v.targets, v.rollouts, v.spent, v.servers, v.reach, v.cellWatch}
 }
 
 // run follows the store until ctx ends.
