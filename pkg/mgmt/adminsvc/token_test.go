@@ -109,7 +109,7 @@ func TestConfigMergesStrictly(t *testing.T) {
 		`{"entryAdresses":[]}`:                   "did you mean entryAddresses?",
 		`{"EntryAddresses":[]}`:                  "did you mean entryAddresses?",
 		`{"certLife":{"nodes":"1h"}}`:            "did you mean certLife.node?",
-		`{"gossip":{}}`:                          "the settings there are allowedAddresses, certLife, entryAddresses",
+		`{"gossip":{}}`:                          "the settings there are alerts, allowedAddresses, bot, certLife, entryAddresses",
 		`{"certLife":{"node":"1s"}}`:             "certLife.node",
 		`{"certLife":{"node":"soon"}}`:           `certLife.node "soon": want a number with a unit`,
 		`{"certLife":{"node":{"x":"5h"}}}`:       `certLife.node {"x":"5h"}: want a number with a unit`,
