@@ -88,7 +88,7 @@ func step(was string, in input, out output) (bool, string) {
 // check has the history judged, and names a drawing of it if it is refused.
 func check(t *testing.T, history []porcupine.Operation) {
 	t.Helper()
-	result, info := porcupine.CheckOperationsVerbose(model(), history, 2*time.Minute)
+	result, info := porcupine.CheckOperationsVerbose(model(), history, 8*time.Minute)
 	if result == porcupine.Ok {
 		return
 	}
