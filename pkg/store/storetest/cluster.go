@@ -28,7 +28,7 @@ func Cluster(t testing.TB) [3]Member {
 	var initial []string
 	for i := range cfgs {
 		cfg := newConfig(t, fmt.Sprintf("test%d", i))
-		cfg.TickMs, cfg.ElectionMs = 100, 2000 // with less, a busy machine elects over and over
+		cfg.TickMs, cfg.ElectionMs = 100, 2000                  // with less, a busy machine elects over and over
 		peer := url.URL{Scheme: "http", Host: freeport.Addr(t)} // has to be known before it listens
 		cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 		initial = append(initial, cfg.Name+"="+peer.String())
