@@ -19,8 +19,12 @@ const (
 	maxCaption = 1024
 )
 
-// tagged matches a tag or an entity, which must not be cut.
-var tagged = regexp.MustCompile(`<(/?)([a-z-]+)[^<>]*>|&[#a-zA-Z0-9]+;`)
+// tagged matches a tag or an entity, which must not be cut; atTagged one at the
+// beginning.
+var (
+	tagged   = regexp.MustCompile(`<(/?)([a-z-]+)(?:[ \n\t][^<>]*)?>|&[#a-zA-Z0-9]{1,8};`)
+	atTagged = regexp.MustCompile(`^(?:` + tagged.String() + `)`)
+)
 
 // split cuts HTML into texts that each fit a message, between lines where that can
 // be; tags that are open there are closed and opened again. When it would be more
@@ -63,7 +67,7 @@ func (c *cutter) line(line string) {
 // tokenSize is how long what cannot be cut is, at the beginning of s.
 func tokenSize(s string) int {
 	if s[0] == '<' || s[0] == '&' {
-		if loc := tagged.FindStringIndex(s); loc != nil && loc[0] == 0 {
+		if loc := atTagged.FindStringIndex(s); loc != nil {
 			return loc[1]
 		}
 	}
@@ -77,15 +81,20 @@ func (c *cutter) token(s string) {
 	}
 	c.part.WriteString(s)
 	c.size += units(s)
-	m := tagged.FindStringSubmatch(s)
-	switch {
-	case m == nil || m[2] == "":
+	switch opens, is := tagIn(s); {
+	case !is:
 		c.empty = false
-	case m[1] == "":
+	case opens:
 		c.open = append(c.open, s)
 	case len(c.open) > 0:
 		c.open = c.open[:len(c.open)-1]
 	}
+}
+
+// tagIn says whether a token is a tag, and one that opens something.
+func tagIn(s string) (opens, is bool) {
+	is = len(s) > 2 && s[0] == '<'
+	return is && s[1] != '/', is
 }
 
 // closing is how long it is to close all tags that are open, and those that s may
@@ -95,15 +104,21 @@ func (c *cutter) closing(s string) int {
 	for _, tag := range c.open {
 		n += len(closer(tag))
 	}
-	for _, m := range tagged.FindAllStringSubmatch(s, -1) {
-		if m[2] != "" && m[1] == "" {
-			n += len(closer(m[0]))
+	if strings.Contains(s, "<") {
+		for _, m := range tagged.FindAllStringSubmatch(s, -1) {
+			if m[2] != "" && m[1] == "" {
+				n += len(closer(m[0]))
+			}
 		}
 	}
 	return n
 }
 
-func closer(tag string) string { return "</" + tagged.FindStringSubmatch(tag)[2] + ">" }
+// closer is the end of a tag that opens something.
+func closer(tag string) string {
+	name := strings.TrimPrefix(tag, "<")
+	return "</" + name[:strings.IndexAny(name, " \n\t>")] + ">"
+}
 
 // flush ends a part, and begins the next with the tags that were open.
 func (c *cutter) flush() {

@@ -37,7 +37,7 @@ type Message struct {
 }
 
 // Buttons are the labels of a message's keyboard, row by row.
-func (m *Message) Buttons() [][]string {
+func (m Message) Buttons() [][]string {
 	var out [][]string
 	for _, row := range m.markup.rows() {
 		var labels []string
@@ -50,7 +50,7 @@ func (m *Message) Buttons() [][]string {
 }
 
 // DataOf is the data of the button with the label, "" when there is none.
-func (m *Message) DataOf(label string) string {
+func (m Message) DataOf(label string) string {
 	for _, row := range m.markup.rows() {
 		for _, b := range row {
 			if b.Text == label {

@@ -109,3 +109,21 @@ func checkText(text, mode string, most int) (string, *apiError) {
 	}
 	return plain, nil
 }
+
+// Check says what Telegram has against a text of HTML as a message; "": nothing.
+func Check(text string) string {
+	plain, err := checkText(text, "HTML", maxText)
+	switch {
+	case err != nil:
+		return err.text
+	case plain == "":
+		return "message text is empty"
+	}
+	return ""
+}
+
+// Plain is HTML as Telegram shows it, without markup.
+func Plain(text string) string {
+	plain, _ := parse(text, "HTML")
+	return plain
+}
