@@ -84,7 +84,7 @@ func TestOneServerBecomesThreeAndOneIsReplaced(t *testing.T) {
 	if _, err := admin.MgmtRemove.Call(t.Context(), cc, admin.RevokeRequest{Ref: "a"}); !errors.Is(err, mesh.ErrConflict) {
 		t.Errorf("a server removed itself: %v", err)
 	}
-	call(t, admin.MgmtRemove, cc, admin.RevokeRequest{Ref: "c"})
+	a.remove(t, "c")
 	d := x.admit(a, 3)
 	if got := x.whole(a, b, d); got != id {
 		t.Errorf("now %s, want %s", got, id)
@@ -100,8 +100,10 @@ func TestOneServerBecomesThreeAndOneIsReplaced(t *testing.T) {
 	}
 	// Leadership moves where it is told to, whoever is asked.
 	for _, name := range []string{"b", "d", "a"} {
-		call(t, admin.MgmtMoveLeader, cc, admin.Ref{Ref: name})
-		eventually(t, name+" leads", func() bool {
+		eventually(t, name+" leads", func() bool { // unless a busy machine elects another at once
+			if _, err := admin.MgmtMoveLeader.Call(t.Context(), cc, admin.Ref{Ref: name}); err != nil && !errors.Is(err, mesh.ErrUnavailable) && !errors.Is(err, mesh.ErrConflict) {
+				t.Fatal(err)
+			}
 			for _, l := range a.status(t).Servers {
 				if l.Leader {
 					return l.Name == name

@@ -62,11 +62,15 @@ func TestTwoFoundersAtOnceMakeOneMesh(t *testing.T) {
 	}
 	var both sync.WaitGroup
 	both.Add(2)
-	meet := func(s *Server) { // each has a root before either asks
+	heard := make(chan struct{})
+	hear := sync.OnceFunc(func() { close(heard) })
+	t.Cleanup(hear)
+	meet := func(s *Server) { // each has a root, and c has counted, before either asks
 		s.step = func(step string) error {
 			if step == "promised to itself" {
 				both.Done()
 				both.Wait()
+				<-heard
 			}
 			return nil
 		}
@@ -75,13 +79,14 @@ func TestTwoFoundersAtOnceMakeOneMesh(t *testing.T) {
 	c := x.start(2)
 	x.start(3)
 	c.says(t, "4 servers are there, 3 are expected: a, b, c, d")
+	hear()
 	var won int
 	select {
 	case <-ms[0].up:
 	case <-ms[1].up:
 		won = 1
-	case <-time.After(60 * time.Second):
-		t.Fatal("no mesh within 60 s")
+	case <-time.After(formPatience):
+		t.Fatalf("no mesh within %v", formPatience)
 	}
 	lost := ms[1-won]
 	lost.says(t, `server \"c\": \"c\" has promised to found`)
@@ -131,8 +136,8 @@ func TestASplitFoundsNothingUntilItHeals(t *testing.T) {
 	b.says(t, "founding promised")
 	select {
 	case <-lost:
-	case <-time.After(60 * time.Second):
-		t.Fatal("a has not asked b within 60 s")
+	case <-time.After(formPatience):
+		t.Fatalf("a has not asked b within %v", formPatience)
 	}
 	before := len(a.logs.String()) // it may have met b before it met c, and said so
 	close(looked)

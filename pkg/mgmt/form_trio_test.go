@@ -14,6 +14,10 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
+// formPatience is how long three servers may take for a step of a founding, of
+// which each asks the others and starts an etcd.
+const formPatience = 3 * time.Minute
+
 // trio are the configurations of three servers on loopback.
 type trio struct {
 	t      *testing.T
@@ -44,7 +48,8 @@ func newTrio(t *testing.T, names ...string) *trio {
 		c.Name, c.BootstrapExpect, c.Peers = name, 3, peers
 		c.GossipListen, c.MeshListen, c.Etcd.PeerListen = peers[i], freeport.Addr(t), freeport.Addr(t)
 		c.SocketPath = filepath.Join(socketDir(t), fmt.Sprintf("s%d", i))
-		c.Etcd.Heartbeat, c.Etcd.Election = 50*time.Millisecond, time.Second // with less, a busy machine has no leader for minutes
+		// With less, a busy machine has no leader for minutes: votes come too late.
+		c.Etcd.Heartbeat, c.Etcd.Election = 100*time.Millisecond, 3*time.Second
 		x.confs = append(x.confs, c)
 	}
 	t.Cleanup(func() {
@@ -138,8 +143,8 @@ func (m *member) serves(t *testing.T) *member {
 		m.up <- a
 	case <-m.done:
 		t.Fatalf("%s ended before it served: %v", m.Config.Name, m.err)
-	case <-time.After(3 * time.Minute):
-		t.Fatalf("%s does not serve within three minutes", m.Config.Name)
+	case <-time.After(formPatience):
+		t.Fatalf("%s does not serve within %v", m.Config.Name, formPatience)
 	}
 	return m
 }
@@ -178,15 +183,16 @@ func (x *trio) whole(ms ...*member) mesh.ID {
 			st, err = admin.StatusGet.Call(x.t.Context(), cc, admin.None{})
 			return err == nil
 		})
-		cfg := call(x.t, admin.ConfigGet, cc, admin.None{})
+		var cfg mesh.Config
+		eventually(x.t, "nodes learn of all from "+m.Config.Name, func() bool {
+			cfg, err = admin.ConfigGet.Call(x.t.Context(), cc, admin.None{})
+			return err == nil && len(cfg.MgmtAddresses) == len(ms)
+		})
 		cc.Close()
 		if id != "" && st.Mesh != id {
 			x.t.Fatalf("%s is in %s, another server in %s", m.Config.Name, st.Mesh, id)
 		}
 		id = st.Mesh
-		if len(cfg.MgmtAddresses) != len(ms) {
-			x.t.Errorf("nodes learn of %v", cfg.MgmtAddresses)
-		}
 		eventually(x.t, m.Config.Name+" forgets the founding", func() bool {
 			_, err := os.Stat(filepath.Join(m.Config.Dir, fileFormation))
 			return os.IsNotExist(err)

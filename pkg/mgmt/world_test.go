@@ -284,9 +284,9 @@ func (r *running) node(t *testing.T, role mesh.Role) *identity.Node {
 // eventually waits until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); {
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("not within two minutes: %s", what)
 		}
 		select {
 		case <-t.Context().Done():
