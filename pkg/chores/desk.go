@@ -13,13 +13,14 @@ import (
 // jobs are what a child can be told to do; nil: not to be done.
 type jobs struct {
 	ping   *controlpb.PingOrder
+	hooks  *controlpb.HooksOrder
 	backup *controlpb.BackupOrder
 	certs  *controlpb.CertsOrder
 	bot    *controlpb.BotOrder
 }
 
 func (j jobs) equal(o jobs) bool {
-	return proto.Equal(j.ping, o.ping) && proto.Equal(j.backup, o.backup) && proto.Equal(j.certs, o.certs) &&
+	return proto.Equal(j.ping, o.ping) && proto.Equal(j.hooks, o.hooks) && proto.Equal(j.backup, o.backup) && proto.Equal(j.certs, o.certs) &&
 		proto.Equal(j.bot, o.bot)
 }
 
@@ -57,7 +58,7 @@ func (d *desk) now() (*controlpb.Order, <-chan struct{}) {
 	if d.changed == nil {
 		d.changed = make(chan struct{})
 	}
-	return &controlpb.Order{Revision: d.revision, Ping: d.jobs.ping, Backup: d.jobs.backup, Certs: d.jobs.certs, Bot: d.jobs.bot}, d.changed
+	return &controlpb.Order{Revision: d.revision, Ping: d.jobs.ping, Hooks: d.jobs.hooks, Backup: d.jobs.backup, Certs: d.jobs.certs, Bot: d.jobs.bot}, d.changed
 }
 
 func (d *desk) heard(revision uint64, now time.Time) {

@@ -37,6 +37,7 @@ type Foreman struct {
 	Ping   Ping   // the zero Ping: not configured
 	Backup Backup // nil: this server makes none
 	Certs  Certs  // nil: this server orders none
+	Hooks  Hooks  // nil: this server posts nothing
 	Bot    Bot    // nil: this server has none
 	Outbox Outbox // nil: this server sends nothing
 	// Scratch is a folder of this server's own, for files of a proof.
@@ -66,7 +67,7 @@ type Foreman struct {
 
 // Configured says whether there can be any job for a child.
 func (f *Foreman) Configured() bool {
-	return f.Ping.URL != "" || f.Backup != nil || f.Certs != nil || f.Bot != nil
+	return f.Ping.URL != "" || f.Backup != nil || f.Hooks != nil || f.Certs != nil || f.Bot != nil
 }
 
 // Wake has the orders asked for now.
@@ -119,7 +120,7 @@ func (f *Foreman) begin() {
 
 // redact takes the secrets of the jobs out of what the child wrote.
 func (f *Foreman) redact(s string) string {
-	return hideBot(f.ordersBot(), hideCerts(f.ordersCerts(), hide(f.ordered(), f.Ping.redact(s))))
+	return hideBot(f.ordersBot(), hideCerts(f.ordersCerts(), hide(f.ordered(), hideHooks(f.ordersHooks(), f.Ping.redact(s)))))
 }
 
 // environment is all that the child gets: where certificates of the public and
@@ -169,6 +170,9 @@ func (f *Foreman) lead(ctx context.Context) error {
 	if f.Backup != nil {
 		wg.Go(func() { f.leadBackup(ctx) })
 	}
+	if f.Hooks != nil {
+		wg.Go(func() { f.leadHooks(ctx) })
+	}
 	if f.Certs != nil {
 		wg.Go(func() { f.leadCerts(ctx) })
 	}
@@ -216,6 +220,9 @@ func (f *Foreman) look(ctx context.Context) {
 // jobs are all that the child is to do while the mesh is well.
 func (f *Foreman) jobs() jobs {
 	j := jobs{ping: f.Ping.order()}
+	if f.Hooks != nil {
+		j.hooks = f.Hooks.Order().proto()
+	}
 	if f.Backup != nil {
 		j.backup = f.Backup.Order().proto()
 	}
@@ -310,6 +317,9 @@ func (f *Foreman) Report(_ context.Context, r *controlpb.ReportRequest) (*contro
 	})
 	if out, ordered := r.GetBackup(), f.ordered(); out != nil && ordered != nil {
 		f.Backup.Ended(outcomeOf(out, ordered))
+	}
+	if out, ok := hookOutcomeOf(r.GetHook(), f.ordersHooks()); ok && r.GetHook() != nil {
+		f.Hooks.Ended(out)
 	}
 	if out, ordered := r.GetCert(), f.ordersCerts(); out != nil && ordered != nil {
 		f.Certs.Ended(certOutcomeOf(out, ordered))

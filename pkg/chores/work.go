@@ -46,7 +46,7 @@ func work(ctx context.Context, conn net.Conn, p pace) error {
 	}
 	defer cc.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	w := &worker{pace: p, conn: cc, server: controlpb.NewChoresClient(cc), orders: make(chan *controlpb.Order), pings: make(chan *controlpb.PingOutcome), backups: make(chan *controlpb.BackupOutcome), certs: make(chan *controlpb.CertOutcome), bots: make(chan *controlpb.BotOutcome)}
+	w := &worker{pace: p, conn: cc, server: controlpb.NewChoresClient(cc), orders: make(chan *controlpb.Order), pings: make(chan *controlpb.PingOutcome), backups: make(chan *controlpb.BackupOutcome), certs: make(chan *controlpb.CertOutcome), bots: make(chan *controlpb.BotOutcome), hooks: make(chan *controlpb.HookOutcome)}
 	lost := make(chan error, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() { lost <- w.receive(ctx) })
@@ -82,6 +82,7 @@ type worker struct {
 	backups chan *controlpb.BackupOutcome
 	certs   chan *controlpb.CertOutcome
 	bots    chan *controlpb.BotOutcome
+	hooks   chan *controlpb.HookOutcome
 }
 
 // receive passes the orders on.
@@ -111,11 +112,13 @@ func (w *worker) run(ctx context.Context, lost <-chan error) error {
 	defer certs.stop()
 	bot := &botter{conn: w.conn, tell: w.bots}
 	defer bot.stop()
+	hooks := &hooker{server: w.server, tell: w.hooks}
+	defer hooks.stop()
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	var report controlpb.ReportRequest
 	for {
-		report.Ping, report.Backup, report.Cert, report.Bot = nil, nil, nil, nil
+		report.Ping, report.Backup, report.Cert, report.Bot, report.Hook = nil, nil, nil, nil, nil
 		select {
 		case <-ctx.Done():
 			return nil
@@ -129,11 +132,13 @@ func (w *worker) run(ctx context.Context, lost <-chan error) error {
 			backup.follow(ctx, o.GetBackup())
 			certs.follow(ctx, o.GetCerts())
 			bot.follow(ctx, o.GetBot())
+			hooks.follow(ctx, o.GetHooks())
 			report.Revision = o.GetRevision()
 		case report.Ping = <-w.pings:
 		case report.Backup = <-w.backups:
 		case report.Cert = <-w.certs:
 		case report.Bot = <-w.bots:
+		case report.Hook = <-w.hooks:
 		case <-tick.C:
 		}
 		if err := w.report(ctx, &report); err != nil {
