@@ -1,4 +1,6 @@
 package bot
 
 // standard are all screens of the bot, by whom they are for.
-func standard() Routes { return join() }
+func standard() Routes {
+	return join(commonRoutes(), memberRoutes(), guestRoutes(), guestCardRoutes(), operatorRoutes())
+}
