@@ -45,6 +45,8 @@ func cellNoun() noun[admin.CellView] {
 				{"Replaced paths end", at(c.Replaced, now)},
 				{"Client address passed to cores", yesNo(c.ForwardClientAddress)},
 				{"Cores ready", ready(c)},
+				{"Reached by entries", reachOf(c.Reach, now)},
+				{"Out of reach", outOfReach(c.Unreachable, now)},
 				{"Devices", count(c.Devices)},
 				{"Created", at(c.Created, now)},
 			}

@@ -14,6 +14,13 @@ type CellOptions struct {
 	GuestTraffic     *int64 `json:"guestTraffic,omitzero"` // bytes of each member
 }
 
+// CellReach is how connections to a cell's cores go through one entry.
+type CellReach struct {
+	Entry mesh.EntryID `json:"entry"`
+	Name  string       `json:"name"`
+	mesh.Reach
+}
+
 // CellRotateRequest gives a cell new paths.
 type CellRotateRequest struct {
 	Ref string `json:"ref"`

@@ -179,10 +179,16 @@ type CellView struct {
 	Replaced time.Time `json:"replacedPathsEnd,omitzero"`
 	// Compromised is when it was last declared so.
 	Compromised time.Time `json:"compromised,omitzero"`
-	Cores       int       `json:"cores"`
-	CoresReady  int       `json:"coresReady"`
-	Devices     int       `json:"devices"`
-	Created     time.Time `json:"created"`
+	// Unreachable says that clients do not get into it although its cores phone
+	// home, with the evidence; nil: nobody knows of that.
+	Unreachable *mesh.CellWatch `json:"unreachable,omitzero"`
+	// Reach is how connections go through each entry that tried of late; in CellGet
+	// alone.
+	Reach      []CellReach `json:"reach,omitzero"`
+	Cores      int         `json:"cores"`
+	CoresReady int         `json:"coresReady"`
+	Devices    int         `json:"devices"`
+	Created    time.Time   `json:"created"`
 }
 
 // CellCA is the anchor of a private cell.

@@ -56,6 +56,17 @@ type CellWatch struct {
 	Traffic string `json:"traffic,omitzero"`
 }
 
+// Cause is the evidence of both kinds.
+func (w CellWatch) Cause() string {
+	switch {
+	case w.Entries == "":
+		return w.Traffic
+	case w.Traffic == "":
+		return w.Entries
+	}
+	return w.Entries + "; " + w.Traffic
+}
+
 // CellUsage is what the cores of a cell had moved in all at the beginning of each
 // of the last hours: what is usual is seen by it.
 type CellUsage struct {

@@ -26,7 +26,12 @@ func (s *Service) cellGet(ctx context.Context, req admin.Ref) (admin.CellView, e
 	if err != nil {
 		return admin.CellView{}, err
 	}
-	return s.cellView(ctx, c)
+	v, err := s.cellView(ctx, c)
+	if err != nil {
+		return v, err
+	}
+	v.Reach, err = s.reach(ctx, c.ID)
+	return v, err
 }
 
 func (s *Service) cellView(ctx context.Context, c mesh.Cell) (admin.CellView, error) {

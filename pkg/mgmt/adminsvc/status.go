@@ -78,6 +78,7 @@ func (s *Service) statusGet(ctx context.Context, _ admin.None) (admin.Status, er
 	}
 	st.Warnings = slices.Concat(
 		s.serverWarnings(st, cfg),
+		watchWarnings(u),
 		s.coreWarnings(u, known, cfg),
 		s.entryWarnings(st, entries, known, cfg),
 		rolloutWarnings(st.Rollouts),

@@ -16,6 +16,7 @@ type usage struct {
 	cells   map[mesh.CellID]mesh.Cell
 	cores   map[mesh.CoreID]mesh.Core
 	spent   map[string]mesh.Spent
+	watch   map[mesh.CellID]mesh.CellWatch
 	// served is who is served where.
 	served *store.People
 }
@@ -34,6 +35,9 @@ func (s *Service) usage(ctx context.Context) (usage, error) {
 		return u, err
 	}
 	if u.cores, _, err = s.Store.Cores.List(ctx); err != nil {
+		return u, err
+	}
+	if u.watch, _, err = s.Store.CellWatch.List(ctx); err != nil {
 		return u, err
 	}
 	u.spent, _, err = s.Store.Spent.List(ctx)
@@ -91,6 +95,9 @@ func (u usage) cell(c mesh.Cell) admin.CellView {
 		ID: c.ID, Name: c.Name, Suffix: c.Suffix, State: c.State, Certificate: c.Certificate,
 		Fallback: c.Fallback, ForwardClientAddress: c.ForwardClientAddress, Created: c.Created,
 		Order: c.Order, Offers: c.Offered(), Guests: c.Guests, Compromised: c.Compromised,
+	}
+	if w, ok := u.watch[c.ID]; ok {
+		v.Unreachable = &w
 	}
 	for _, p := range c.Paths {
 		if p.NotAfter.After(v.Replaced) {

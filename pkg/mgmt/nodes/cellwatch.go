@@ -78,22 +78,11 @@ func watchEvent(before, after *mesh.CellWatch, why string) (mesh.Event, bool) {
 	switch {
 	case before == nil && after != nil:
 		return mesh.Event{Type: mesh.EventCellUnreachable, Severity: mesh.Critical, Object: mesh.ObjectCell + string(after.Cell),
-			Cause: causeOf(*after), Advice: watchAdvice}, true
+			Cause: after.Cause(), Advice: watchAdvice}, true
 	case before != nil && after == nil:
 		return mesh.Event{Type: mesh.EventCellReachable, Severity: mesh.Info, Object: mesh.ObjectCell + string(before.Cell), Cause: why}, true
 	}
 	return mesh.Event{}, false
-}
-
-// causeOf is the evidence of both kinds.
-func causeOf(w mesh.CellWatch) string {
-	switch {
-	case w.Entries == "":
-		return w.Traffic
-	case w.Traffic == "":
-		return w.Entries
-	}
-	return w.Entries + "; " + w.Traffic
 }
 
 // nextWatch is what is to be noted of a cell; nil: nothing.
