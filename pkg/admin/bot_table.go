@@ -37,10 +37,12 @@ func BotTable() map[string]BotRule {
 	add(BotRule{Standing: operates}, BotGuests,
 		StatusGet, ServerStatusGet, SubStatusGet,
 		MemberList, MemberGet, DeviceList, DeviceGet, CellList, CellGet, CellForecastOf,
-		CoreList, CoreGet, EntryList, EntryGet, TokenList, TokenGet, EventList, BackupGet)
+		CoreList, CoreGet, EntryList, EntryGet, TokenList, TokenGet, EventList, BackupGet,
+		AlertList, AlertGet, AlertMutes, AlertRules)
 	add(BotRule{Standing: operates, Changes: true}, BotAnswer, BotDecide, BotBroadcast, BotShown,
 		MemberAdd, MemberSet, DeviceAdd, DeviceSet, DeviceRotate, DeviceRevoke, DeviceResetTraffic,
-		CellSet, CoreSet, CoreRevoke, EntryRevoke, TokenRevoke, BackupRun, BackupVerify)
+		CellSet, CoreSet, CoreRevoke, EntryRevoke, TokenRevoke, BackupRun, BackupVerify,
+		AlertAck, AlertMute, AlertUnmute)
 	add(BotRule{Standing: operates, Changes: true, Secret: true}, DeviceSubscribe, TokenCreate, BotCodeCreate)
 	return t
 }

@@ -38,6 +38,8 @@ type BotState struct {
 type BotTold struct {
 	Events int64     `json:"events,omitzero"` // revision of the last event that was looked at
 	Ends   time.Time `json:"ends,omitzero"`   // who ends by then, and was to be told, is
+	// Lost are cores whose members know that they are lost.
+	Lost map[CoreID]bool `json:"lost,omitzero"`
 	// Versions are those of the cores of members who are linked.
 	Versions map[CoreID]string `json:"versions,omitzero"`
 }

@@ -16,6 +16,8 @@ const (
 	defaultTokenLife = 24 * time.Hour
 	maxTokenLife     = 30 * 24 * time.Hour
 	minTokenLife     = time.Second
+	botTokenLife     = time.Hour
+	maxBotTokenLife  = 24 * time.Hour
 	tokenSecret      = 32 // bytes
 )
 
@@ -39,6 +41,11 @@ func (s *Service) tokenGet(ctx context.Context, req admin.Ref) (admin.TokenView,
 }
 
 func (s *Service) tokenCreate(ctx context.Context, req admin.TokenCreateRequest) (admin.TokenCreated, error) {
+	if admin.CallerFrom(ctx).Bot != nil {
+		if err := checkBotToken(&req); err != nil {
+			return admin.TokenCreated{}, err
+		}
+	}
 	if err := checkToken(admin.CallerFrom(ctx).Role, &req); err != nil {
 		return admin.TokenCreated{}, err
 	}
@@ -67,6 +74,20 @@ func (s *Service) tokenCreate(ctx context.Context, req admin.TokenCreateRequest)
 	}
 	join := mesh.JoinToken{Addresses: cfg.MgmtAddresses, RootHash: s.RootHash, ID: t.ID, Secret: secret}
 	return admin.TokenCreated{TokenView: s.tokenView(t), Token: join.Encode().Reveal()}, nil
+}
+
+// checkBotToken: over the bot come cores and entries alone, and not for long.
+func checkBotToken(req *admin.TokenCreateRequest) error {
+	if req.Life == 0 {
+		req.Life = mesh.Duration(botTokenLife)
+	}
+	switch {
+	case req.Role != mesh.RoleCore && req.Role != mesh.RoleEntry:
+		return mesh.WithHint(fmt.Errorf("admin: create token: the bot lets in cores and entries alone: %w", mesh.ErrDenied), "meshctl admin token create")
+	case time.Duration(req.Life) > maxBotTokenLife:
+		return fmt.Errorf("admin: create token: life %v: want at most a day over the bot: %w", req.Life, mesh.ErrInvalid)
+	}
+	return nil
 }
 
 // checkToken checks what can be checked without the store and fills in the life.

@@ -1,10 +1,10 @@
 package bots
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -88,10 +88,7 @@ func (s *Service) guests(ctx context.Context, req admin.Page) (admin.List[admin.
 		}
 	}
 	slices.SortFunc(all, func(a, b admin.BotGuest) int {
-		if a.State != b.State {
-			return strings.Compare(string(a.State), string(b.State))
-		}
-		return a.Created.Compare(b.Created)
+		return cmp.Or(cmp.Compare(a.State, b.State), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
 	return page(all, req, func(g admin.BotGuest) string { return string(g.ID) })
 }

@@ -20,7 +20,6 @@ var (
 type term struct {
 	over    <-chan struct{}
 	outbox  *store.Mirror[string, mesh.Notice]
-	users   *store.Mirror[mesh.TelegramUserID, mesh.TelegramUser]
 	state   mesh.BotState // guarded by Service.mu
 	changed chan struct{} // state is to be written soon
 }
@@ -42,15 +41,18 @@ func (s *Service) Lead(ctx context.Context) error {
 	st.Server, st.State, st.Since, st.Failures = s.Server, "", s.now(), 0
 	st.Ignored, st.Updates, st.Sent = 0, 0, 0
 	t := &term{
-		over: ctx.Done(), outbox: store.NewMirror(s.Store.Outbox), users: store.NewMirror(s.Store.Telegram),
+		over: ctx.Done(), outbox: store.NewMirror(s.Store.Outbox),
 		state: st, changed: make(chan struct{}, 1),
 	}
+	shown, tokens := store.NewMirror(s.Store.Shown), store.NewMirror(s.Store.Tokens)
 	g, ctx := errgroup.WithContext(ctx)
 	for _, run := range []func(context.Context) error{
-		t.outbox.Run, t.users.Run,
+		t.outbox.Run, shown.Run, tokens.Run,
 		func(ctx context.Context) error { return s.lead(ctx, t) },
 		func(ctx context.Context) error { return s.keepState(ctx, t) },
 		func(ctx context.Context) error { return s.keepOutbox(ctx, t) },
+		func(ctx context.Context) error { return s.keepFates(ctx, shown, tokens) },
+		s.keepNews, s.keepEnds,
 	} {
 		g.Go(func() error { return run(ctx) })
 	}
@@ -63,7 +65,7 @@ func (s *Service) Lead(ctx context.Context) error {
 
 // lead is the term of this server from when its mirrors are complete.
 func (s *Service) lead(ctx context.Context, t *term) error {
-	if t.outbox.Synced(ctx) != nil || t.users.Synced(ctx) != nil {
+	if t.outbox.Synced(ctx) != nil {
 		return nil // ctx has ended
 	}
 	s.set(func() { s.term = t })
