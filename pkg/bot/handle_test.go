@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -23,9 +24,7 @@ func oddUpdates() map[string]map[string]any {
 	group := map[string]any{"id": -100, "type": "supergroup", "title": "Ours"}
 	message := func(change map[string]any) map[string]any {
 		m := map[string]any{"message_id": 1, "date": 1, "from": from, "chat": private, "text": "/make odd"}
-		for k, v := range change {
-			m[k] = v
-		}
+		maps.Copy(m, change)
 		return m
 	}
 	return map[string]map[string]any{

@@ -110,8 +110,8 @@ func (r *botReport) run(ctx context.Context) {
 		r.mu.Lock()
 		now := r.state
 		r.mu.Unlock()
-		if now == last {
-			continue
+		if now == last || !now.Working && now.Failure == 0 {
+			continue // nothing new, or nothing is known yet
 		}
 		select {
 		case r.tell <- botOutcome(now):

@@ -115,6 +115,12 @@ func (s *site) Addr() net.Addr {
 
 func newSite(t *testing.T, url mesh.Secret, change ...func(*Foreman)) *site {
 	t.Helper()
+	return newSiteWith(t, url, func(grpc.ServiceRegistrar) {}, change...)
+}
+
+// newSiteWith serves the child something more.
+func newSiteWith(t *testing.T, url mesh.Secret, register func(grpc.ServiceRegistrar), change ...func(*Foreman)) *site {
+	t.Helper()
 	s := &site{logs: new(buffer), conns: make(chan net.Conn), gone: make(chan struct{})}
 	var office context.Context
 	office, s.depose = context.WithCancel(t.Context())
@@ -142,6 +148,7 @@ func newSite(t *testing.T, url mesh.Secret, change ...func(*Foreman)) *site {
 	}
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(1 << 20)) // as that of a management server
 	controlpb.RegisterChoresServer(server, s.Foreman)
+	register(server)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = server.Serve(s) })

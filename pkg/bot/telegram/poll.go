@@ -34,7 +34,7 @@ type Update struct {
 // Poll hands each update to take, until ctx ends. take must not wait. What fails
 // is tried again, later each time; Poll itself never does.
 func (c *Client) Poll(ctx context.Context, take func(Update)) {
-	p := &poll{Client: c, ledger: newLedger(), take: take, begun: time.Now(), limit: batch}
+	p := &poll{Client: c, ledger: newLedger(), take: take, begun: time.Now(), limit: batch, quick: true}
 	for ctx.Err() == nil {
 		p.once(ctx)
 	}
@@ -46,8 +46,10 @@ type poll struct {
 	take    func(Update)
 	begun   time.Time
 	limit   int
-	fails   int
+	quick   bool      // the next poll is not to wait, so that it is soon known whether it works
+	fails   int       // in a row; conflicts are, until there was none for a while
 	working time.Time // since when through an address that is not the first
+	fought  time.Time // when there was a conflict last
 }
 
 // once polls, and waits for as long as there is reason to.
@@ -94,7 +96,7 @@ func (p *poll) ask(ctx context.Context, mayWait bool) error {
 		p.change(func(s *State) { s.Username = me.Username })
 	}
 	params := map[string]any{"limit": p.limit, "timeout": 0, "allowed_updates": kinds()}
-	if mayWait && p.fails == 0 {
+	if mayWait && !p.quick {
 		params["timeout"] = int(pollTime / time.Second)
 	}
 	offset := p.ledger.offset()
@@ -134,7 +136,22 @@ func (p *poll) hand(raw json.RawMessage) {
 }
 
 func (p *poll) succeeded() {
-	p.fails, p.limit = 0, batch
+	p.limit, p.quick = batch, false
+	p.preferFirst()
+	// Who polls in turn with another succeeds now and then.
+	fighting := time.Since(p.fought) < p.settings.Patience
+	if !fighting {
+		p.fails = 0
+	}
+	p.change(func(s *State) {
+		if !fighting || s.Failure != Conflict {
+			s.Working, s.Failure, s.Failures, s.Retry = true, 0, 0, time.Time{}
+		}
+	})
+}
+
+// preferFirst goes back to the first address after a while.
+func (p *poll) preferFirst() {
 	if p.at.used.Load() == 0 {
 		p.working = time.Time{}
 	} else if p.working.IsZero() {
@@ -143,7 +160,6 @@ func (p *poll) succeeded() {
 		p.working = time.Time{}
 		p.at.used.Store(0)
 	}
-	p.change(func(s *State) { s.Working, s.Failure, s.Failures, s.Retry = true, 0, 0, time.Time{} })
 }
 
 // failed waits before the next poll: one second, three, nine, up to a minute, and
@@ -163,7 +179,10 @@ func (p *poll) failed(ctx context.Context, err error) {
 	}
 	wait += rand.N(wait / 5)
 	wait = max(wait, RetryAfter(err))
-	p.working = time.Time{}
+	p.working, p.quick = time.Time{}, true
+	if failure == Conflict {
+		p.fought = time.Now()
+	}
 	if failure == Network || failure == Server {
 		p.limit = 1 // what is too large together may do one by one
 		if p.fails%2 == 0 {

@@ -103,8 +103,20 @@ func TestAConflictIsTakenForTheLastPollersAtFirst(t *testing.T) {
 		if f := c.State().Failure; f != Conflict {
 			t.Errorf("after 200 seconds the failure is %v", f)
 		}
+		turn := 0
+		l.answer = func(a asked) (int, string, error) { // both poll, in turn
+			if turn++; turn%2 == 0 {
+				return conflict(a)
+			}
+			return quiet(a)
+		}
+		before := len(l.of("getUpdates"))
+		time.Sleep(10 * time.Minute)
+		if n := len(l.of("getUpdates")) - before; n > 24 {
+			t.Errorf("%d polls in ten minutes", n)
+		}
 		l.answer = quiet
-		time.Sleep(2 * time.Minute)
+		time.Sleep(3 * time.Minute)
 		cancel()
 		wg.Wait()
 		mu.Lock()
