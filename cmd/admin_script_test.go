@@ -34,7 +34,7 @@ func TestAdminScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Files:         scripts,
 		UpdateScripts: updateScripts(),
-		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "keep": keep, "until": until, "backup": writeBackup},
+		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "keep": keep, "until": until, "completes": completes, "backup": writeBackup},
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config"))
@@ -110,6 +110,20 @@ func keep(ts *testscript.TestScript, _ bool, args []string) {
 		text = regexp.MustCompile(args[1]).FindString(ts.ReadFile("stdout"))
 	}
 	ts.Setenv(args[0], text)
+}
+
+// completes ARGS… says what the last of the arguments may be, as a shell asks. It
+// asks again when the server took longer than a completion waits for it.
+func completes(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: completes ARGS...")
+	}
+	for end := time.Now().Add(time.Minute); ; {
+		ts.Check(ts.Exec("meshctl", append([]string{"__complete"}, args...)...))
+		if !strings.HasSuffix(ts.ReadFile("stdout"), ":1\n") || time.Now().After(end) { // an error
+			return
+		}
+	}
 }
 
 // until PATTERN PROGRAM ARGS… runs a program until a line of its output matches,
