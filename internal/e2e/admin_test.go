@@ -107,11 +107,11 @@ func private(t *testing.T, dir string) {
 	files := 0
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return err
+			return thereStill(err)
 		}
 		info, err := d.Info()
 		if err != nil {
-			return err
+			return thereStill(err)
 		}
 		files++
 		if m := info.Mode(); m.Perm()&0o077 != 0 {

@@ -196,7 +196,7 @@ func TestTheChildHasNothingOfTheServer(t *testing.T) {
 	p.b.signal(t, syscall.SIGKILL)
 	begin = time.Now()
 	p.b.ended(t)
-	eventually(t, 2*time.Second, "the child dies with its server", func() error { return ended(now.PID) })
+	eventually(t, patience, "the child dies with its server", func() error { return ended(now.PID) })
 	t.Logf("the child died with its server after %v", time.Since(begin))
 
 	p.serve(t)

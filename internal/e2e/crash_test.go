@@ -59,7 +59,7 @@ func TestServerKilledDuringChanges(t *testing.T) {
 	if err := os.Remove(filepath.Join(m.Dir, "passphrase")); err != nil { // resuming needs none
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*patience)
 	defer cancel()
 	a := newAdds(ctx, m)
 	for round := range 4 {

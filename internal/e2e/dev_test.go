@@ -32,7 +32,7 @@ func nothingOf(t *testing.T, dir string) {
 func TestDemo(t *testing.T) {
 	dir := filepath.Join(shortDir(t), "d")
 	begin := time.Now()
-	o := meshctl(t, "dev", "up", "--demo", "--dir", dir).want(t, exitOK,
+	o := command{args: []string{"dev", "up", "--demo", "--dir", dir}}.runWithin(t, 5*patience).want(t, exitOK,
 		"✓ third server let in", "✓ all agree", "✓ device subscribed through an entry", "✓ page fetched through entry and core",
 		"✓ page fetched with what the subscription says", ", which leads etcd, killed (SIGKILL)", "✓ changes work again",
 		" caught up, any one may fail again", " new connections made, 0 failed; download not cut", "longest stall",

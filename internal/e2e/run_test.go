@@ -25,7 +25,7 @@ const (
 )
 
 // patience bounds what should happen soon, on a machine that may be busy.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // command is one run of the binary.
 type command struct {
