@@ -11,6 +11,7 @@ import (
 
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
+	"github.com/meshctl/meshctl/pkg/mgmt/audits"
 	"github.com/meshctl/meshctl/pkg/store"
 )
 
@@ -46,7 +47,8 @@ type keeper struct {
 }
 
 func (k *keeper) run(ctx context.Context) error {
-	return together(ctx, k.keepOwn, func(ctx context.Context) error {
+	chain := &audits.Service{Store: k.store, Server: k.server, Log: k.log}
+	return together(ctx, k.keepOwn, chain.Run, func(ctx context.Context) error {
 		return k.store.Lead(ctx, "keeper", k.server, k.keepMesh)
 	})
 }
@@ -100,11 +102,37 @@ func (k *keeper) trim(ctx context.Context) error {
 		return err
 	}
 	now := k.now().Add(-time.Duration(cfg.Value.RenewGrace))
-	n, err := k.store.Trim(ctx, store.DefaultTrim(), now)
+	policy := store.DefaultTrim()
+	if policy.Exported, err = k.exported(ctx); err != nil {
+		return err
+	}
+	n, err := k.store.Trim(ctx, policy, now)
 	if n > 0 {
 		k.log.Info("old records trimmed", "count", n)
 	}
 	return errors.Join(err, k.trimCerts(ctx, now))
+}
+
+// exported is the moment that a backup in a remote shows, 0 when there is none
+// that is whole; nil when no backup is to hold the audit.
+func (k *keeper) exported(ctx context.Context) (*store.Rev, error) {
+	set, err := k.store.Backup.Get(ctx, store.BackupKey)
+	if errors.Is(err, mesh.ErrNotFound) || err == nil && (len(set.Value.Recipients) == 0 || len(set.Value.Remotes) == 0) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	state, err := k.store.BackupState.Get(ctx, store.BackupStateKey)
+	if err != nil && !errors.Is(err, mesh.ErrNotFound) {
+		return nil, err
+	}
+	for _, r := range state.Value.Remotes {
+		if r.Head != "" && r.Head == state.Value.Commit {
+			return new(store.Rev(state.Value.Revision)), nil
+		}
+	}
+	return new(store.Rev), nil
 }
 
 // trimCerts forgets certificates that ended long ago.
@@ -155,10 +183,5 @@ func (k *keeper) quota(ctx context.Context) error {
 
 // tell writes an event the first time it is called with that key.
 func (k *keeper) tell(ctx context.Context, key string, ev mesh.Event) error {
-	first, err := k.store.UseOnce(ctx, key)
-	if err != nil || !first {
-		return err
-	}
-	_, err = k.store.Update(ctx, func(tx *store.Tx) error { return tx.Event(ev) })
-	return err
+	return k.store.TellOnce(ctx, key, ev)
 }

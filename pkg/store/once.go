@@ -58,6 +58,22 @@ func (s *Store) UseOnce(ctx context.Context, key string) (first bool, err error)
 	return first, nil
 }
 
+// TellOnce records an event the first time it is called with that key.
+func (s *Store) TellOnce(ctx context.Context, key string, e mesh.Event) error {
+	at := onceKeyOf(key)
+	_, err := s.Update(ctx, func(tx *Tx) error {
+		have, err := tx.read(at, true)
+		if err != nil || have.rev != 0 {
+			return err
+		}
+		if err := tx.use(at, used{At: time.Now().UTC()}); err != nil {
+			return err
+		}
+		return tx.Event(e)
+	})
+	return err
+}
+
 // Once returns a context for one request that must have its effect once, however
 // often it arrives. The first Change under it that writes anything notes key in
 // the same transaction, or returns ErrDone when it is noted already. What else

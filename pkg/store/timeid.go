@@ -17,6 +17,10 @@ func NewTimeID(now time.Time) string {
 	return timePrefix(now) + fmt.Sprintf("%08x", rand.Uint32())
 }
 
+// TimeIDBefore is less than every id of that time or later, and greater than
+// every earlier one.
+func TimeIDBefore(t time.Time) string { return timePrefix(t) }
+
 func timePrefix(t time.Time) string { return fmt.Sprintf("%016x", max(0, t.UnixMicro())) }
 
 // timeOf is the time in an id that NewTimeID made.
