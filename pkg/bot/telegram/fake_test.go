@@ -23,11 +23,10 @@ const token = "4711:s3cret-t0ken-of-the-bot"
 
 // line is what is in the place of the network, where time is not real.
 type line struct {
+	mu sync.Mutex // guards what is below, and is held while answer runs
 	// answer is how a call goes: a status and a body, or an error.
 	answer func(asked) (int, string, error)
-
-	mu    sync.Mutex // guards calls
-	calls []asked
+	calls  []asked
 }
 
 type asked struct {
@@ -47,10 +46,15 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	l.mu.Lock()
-	l.calls = append(l.calls, a)
-	l.mu.Unlock()
-	code, text, err := l.answer(a)
+	var code int
+	var text string
+	l.with(func() {
+		l.calls = append(l.calls, a)
+		code, text, err = l.answer(a)
+	})
+	if seconds, ok := a.params["timeout"].(float64); ok && text == nothing {
+		time.Sleep(time.Duration(seconds) * time.Second)
+	}
 	if errors.Is(err, errHangs) {
 		<-r.Context().Done()
 		err = r.Context().Err()
@@ -64,15 +68,22 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 // errHangs has a call open until somebody gives up.
 var errHangs = errors.New("hangs")
 
-func (l *line) of(method string) []asked {
+// with does something while no call is answered.
+func (l *line) with(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	f()
+}
+
+func (l *line) of(method string) []asked {
 	var out []asked
-	for _, a := range l.calls {
-		if a.method == method {
-			out = append(out, a)
+	l.with(func() {
+		for _, a := range l.calls {
+			if a.method == method {
+				out = append(out, a)
+			}
 		}
-	}
+	})
 	return out
 }
 
@@ -87,16 +98,16 @@ func newClient(ctx context.Context, t *testing.T, l *line, s Settings) *Client {
 	return c
 }
 
-// quiet answers that nothing happened, after as long as was asked for.
+// nothing is the answer when nothing happened, after as long as was asked for.
+const nothing = `{"ok":true,"result":[]}`
+
+// quiet answers that all is well, and nothing happened.
 func quiet(a asked) (int, string, error) {
 	switch a.method {
 	case "getMe":
 		return 200, `{"ok":true,"result":{"id":1,"is_bot":true,"first_name":"Mesh","username":"mesh_bot"}}`, nil
 	case "getUpdates":
-		if seconds, ok := a.params["timeout"].(float64); ok {
-			time.Sleep(time.Duration(seconds) * time.Second)
-		}
-		return 200, `{"ok":true,"result":[]}`, nil
+		return 200, nothing, nil
 	}
 	return 200, `{"ok":true,"result":{"message_id":7}}`, nil
 }
