@@ -40,7 +40,7 @@ member names; -o name prints ids alone.`
 		&cobra.Group{ID: "record", Title: "Record:"},
 	)
 	add(c, "session", newAdminLogin(a), newAdminLogout(a), newAdminStatus(a))
-	add(c, "people", newAdminMember(a), newAdminDevice(a), newAdminSub(a), newAdminAdministrator(a))
+	add(c, "people", newAdminMember(a), newAdminDevice(a), newAdminSub(a), newAdminAdministrator(a), newAdminBot(a))
 	add(c, "network", newAdminCell(a), newAdminCore(a), newAdminEntry(a), newAdminToken(a), newAdminMgmt(a), newAdminSecrets(a),
 		newAdminRoute(a), newAdminCert(a), newAdminACME(a), newAdminDoctor(a), newAdminSettings(a))
 	add(c, "record", newAdminEvents(a), newAdminAudit(a), newAdminBackup(a))

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,6 +35,7 @@ func memberNoun() noun[admin.MemberView] {
 				{"State", string(m.State)},
 				{"Note", m.Note},
 				{"Devices", count(m.Devices)},
+				{"Device limit", deviceLimit(m.DeviceLimit)},
 				{"Cores", count(m.Cores)},
 				{"Created", at(m.Created, now)},
 			}
@@ -100,14 +102,21 @@ func newMemberAdd(a *adminCLI, n noun[admin.MemberView]) *cobra.Command {
 }
 
 func newMemberSet(a *adminCLI, n noun[admin.MemberView]) *cobra.Command {
-	var name, note string
+	var name, note, limit string
 	c := &cobra.Command{
-		Use: "set MEMBER", Short: "Change a member's name or note", Args: takes("MEMBER"), ValidArgsFunction: completeArgs(a, n.refs),
+		Use: "set MEMBER", Short: "Change a member's name, note or limit of devices", Args: takes("MEMBER"), ValidArgsFunction: completeArgs(a, n.refs),
 		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
-			if err := s.needChange("name", "note"); err != nil {
+			if err := s.needChange("name", "note", "device-limit"); err != nil {
 				return err
 			}
 			req := admin.MemberSetRequest{Ref: args[0], Name: given(s, "name", name), Note: given(s, "note", note)}
+			if s.cmd.Flags().Changed("device-limit") {
+				n, err := parseDeviceLimit(limit)
+				if err != nil {
+					return err
+				}
+				req.DeviceLimit = &n
+			}
 			v, err := ask(ctx, s, admin.MemberSet, req)
 			if err != nil {
 				return err
@@ -117,5 +126,28 @@ func newMemberSet(a *adminCLI, n noun[admin.MemberView]) *cobra.Command {
 	}
 	c.Flags().StringVar(&name, "name", "", "new name")
 	c.Flags().StringVar(&note, "note", "", "new note; empty removes it")
+	c.Flags().StringVar(&limit, "device-limit", "", "how many devices the member may have when they add them over the bot, or default: as bot.deviceLimit says")
 	return c
+}
+
+// limitByDefault stands for no limit of the member's own.
+const limitByDefault = "default"
+
+// parseDeviceLimit reads a number, or that the configuration decides, which is -1.
+func parseDeviceLimit(text string) (int, error) {
+	if text == limitByDefault {
+		return -1, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return 0, usagef("--device-limit %q: want a number, or %s", mesh.Quotable(text), limitByDefault)
+	}
+	return int(n), nil
+}
+
+func deviceLimit(n *int) string {
+	if n == nil {
+		return limitByDefault
+	}
+	return count(*n)
 }

@@ -6,6 +6,7 @@
 //	Foreman ── Orders: jobs of the leader ──▶  Work
 //	        ◀─ Report: each second ──────────
 //	        ◀─ Draft, Allow, Proof ──────────  of backups, see Backup
+//	        ◀─ Notices, Sent ────────────────  of the bot and webhooks, see Outbox
 //
 // Certificates of public authorities are the third job: see Certs.
 //
@@ -16,7 +17,8 @@
 //
 // The child has no key of the mesh, no certificate and no file of the server's
 // but its clone of the backups. It has what its orders say: the URL to ping, and
-// how to log in where backups go, in memory alone. What it may call is five
-// methods, over a socket without a name, and none of them tells it anything that
-// is not in a backup's repository.
+// how to log in where backups go, the token of the bot, in memory alone. It calls
+// its server over a socket without a name: the methods of its jobs, which tell it
+// nothing that is not in a backup's repository, and those of the Admin service that
+// the bot may call for a Telegram user, who must be entitled to them.
 package chores

@@ -63,7 +63,13 @@ func rawJSON(m string) string {
 // denied says whether the table (and nothing behind it) refuses the call.
 func denied(t *testing.T, cc *grpc.ClientConn, method string) bool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	return deniedIn(t.Context(), t, cc, method)
+}
+
+// deniedIn is denied with the metadata of a context.
+func deniedIn(ctx context.Context, t *testing.T, cc *grpc.ClientConn, method string) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	opts := []grpc.CallOption{grpc.ForceCodec(raw{})}
 	if sub := rawJSON(method); sub != "" {
