@@ -19,6 +19,7 @@ import (
 	"github.com/meshctl/meshctl/pkg/identity"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/mgmt/adminsvc"
+	"github.com/meshctl/meshctl/pkg/mgmt/alerts"
 	"github.com/meshctl/meshctl/pkg/mgmt/backups"
 	"github.com/meshctl/meshctl/pkg/mgmt/bots"
 	"github.com/meshctl/meshctl/pkg/mgmt/certs"
@@ -59,7 +60,9 @@ type runtime struct {
 	telegram  bots.Connection
 	admin     adminsvc.Service
 	certs     *certs.Service // that clients see
-	subs      subs.Service   // that tells clients what they may connect to
+	alerts    *alerts.Service
+	hooks     *alerts.Hooks
+	subs      subs.Service // that tells clients what they may connect to
 	// superseded gets the root's word for a later epoch than the state's.
 	superseded chan mesh.SignedEpoch
 }
@@ -115,6 +118,7 @@ func (r *runtime) units(ready func()) []supervise.Unit {
 		{Name: "ports", Run: r.runPorts},
 		{Name: "socket", Run: r.runSocket},
 		{Name: "serving", Run: func(ctx context.Context, up func()) error { return r.serve(ctx, func() { up(); ready() }) }},
+		{Name: "alerts", Run: supervise.Always(r.runAlerts)},
 		{Name: "chores", Run: supervise.Always(r.foreman.Run)},
 	}
 	if r.ports.metrics == nil {

@@ -43,6 +43,7 @@ func (r *runtime) runGRPC(ctx context.Context, ready func()) error {
 	stopping, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	r.keepBackups()
+	r.keepAlerts()
 	r.keepBot()
 	r.grpc = r.newGRPC(func(f func()) func() bool { return context.AfterFunc(stopping, f) })
 	r.register(r.grpc)

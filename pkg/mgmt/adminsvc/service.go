@@ -65,8 +65,6 @@ type Service struct {
 	// SubCertificate is the one that the subscription service of this server shows;
 	// it returns nil while there is none. nil: it never has one.
 	SubCertificate func() *tls.Certificate
-	// Woken is called when webhooks are others than before. nil: nobody minds.
-	Woken func()
 	// Servers keeps the management servers together.
 	Servers  Servers
 	Mesh     mesh.ID

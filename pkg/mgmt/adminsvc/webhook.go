@@ -39,7 +39,6 @@ func (s *Service) webhookAdd(ctx context.Context, req admin.WebhookAddRequest) (
 	if err != nil {
 		return admin.WebhookAdded{}, err
 	}
-	s.wakeHooks()
 	out.WebhookView = viewHook(h, mesh.HookState{Name: h.Name}, 0)
 	return out, nil
 }
@@ -53,6 +52,9 @@ func (s *Service) putHook(tx *store.Tx, h mesh.Webhook, replace bool) error {
 		if !replace {
 			return mesh.WithHint(fmt.Errorf("admin: webhook %s: %w", h.Name, mesh.ErrExists), "add --replace to put this one in its place")
 		}
+		if err := forgetHook(tx, s.Store, h.Name); err != nil {
+			return err
+		}
 		return store.Update(tx, s.Store.Hooks, h.Name, func(x *mesh.Webhook) error { *x = h; return nil })
 	}
 	if len(all) >= mesh.MaxWebhooks {
@@ -61,11 +63,12 @@ func (s *Service) putHook(tx *store.Tx, h mesh.Webhook, replace bool) error {
 	return store.Create(tx, s.Store.Hooks, h.Name, h)
 }
 
-// wakeHooks has webhooks read again by whoever posts.
-func (s *Service) wakeHooks() {
-	if s.Woken != nil {
-		s.Woken()
+// forgetHook forgets how a webhook went.
+func forgetHook(tx *store.Tx, st *store.Store, name string) error {
+	if err := store.Delete(tx, st.HookStates, name); err != nil && !errors.Is(err, mesh.ErrNotFound) {
+		return err
 	}
+	return nil
 }
 
 func viewHook(h mesh.Webhook, st mesh.HookState, waiting int) admin.WebhookView {
@@ -104,14 +107,8 @@ func (s *Service) webhookRemove(ctx context.Context, req admin.Ref) (admin.None,
 		if err := store.Delete(tx, s.Store.Hooks, req.Ref); err != nil {
 			return err
 		}
-		if err := store.Delete(tx, s.Store.HookStates, req.Ref); err != nil && !errors.Is(err, mesh.ErrNotFound) {
-			return err
-		}
-		return nil
+		return forgetHook(tx, s.Store, req.Ref)
 	})
-	if err == nil {
-		s.wakeHooks()
-	}
 	return admin.None{}, err
 }
 
