@@ -3,6 +3,7 @@ package bot
 import (
 	"encoding/base64"
 	"errors"
+	"flag"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,14 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Conversations wait for the limits of Telegram, not for the machine.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func messageWith(label, data string) telegram.Message {
 	return telegram.Message{Text: "x", Keyboard: [][]telegram.Button{{{Text: label, Data: data}}}}

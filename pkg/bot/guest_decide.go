@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/meshctl/meshctl/pkg/admin"
@@ -16,6 +17,7 @@ func showCells(ctx context.Context, s *Session, g admin.BotGuest) error {
 	if err != nil {
 		return err
 	}
+	slices.SortFunc(cells, func(a, b admin.CellView) int { return byName(a.Name, b.Name) })
 	var rows [][]Button
 	for _, c := range cells {
 		if c.State != mesh.CellActive || len(rows) == maxListed {
@@ -44,6 +46,7 @@ func pickCore(ctx context.Context, s *Session, args []string) error {
 		if err != nil {
 			return err
 		}
+		slices.SortFunc(cores, func(a, b admin.CoreView) int { return byName(a.Name, b.Name) })
 		yes := func(label string, place string) []Button {
 			return Row(Button{Label: labelled(label), Action: "gyes", Args: []string{string(g.ID), place}})
 		}

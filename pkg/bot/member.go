@@ -2,6 +2,7 @@ package bot
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/meshctl/meshctl/pkg/admin"
@@ -40,8 +41,12 @@ func memberRoutes() Routes {
 	}
 }
 
+// ownOf is all that is the member's, by name.
 func ownOf(ctx context.Context, s *Session) (admin.BotOwnView, error) {
-	return Call(ctx, s, admin.BotOwn, admin.None{})
+	own, err := Call(ctx, s, admin.BotOwn, admin.None{})
+	slices.SortFunc(own.Devices, func(a, b admin.DeviceView) int { return byName(a.Name, b.Name) })
+	slices.SortFunc(own.Cores, func(a, b admin.CoreView) int { return byName(a.Name, b.Name) })
+	return own, err
 }
 
 // devices is the command; it may name one.
