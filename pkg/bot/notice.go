@@ -11,6 +11,10 @@ func noticeScreen(s *Session, n mesh.Notice) Screen {
 		if s.Operator() {
 			screen.Rows = guestRows(s, n.Params["user"], mesh.TelegramAsked)
 		}
+	case mesh.NoticeAlert:
+		if s.Operator() && n.Alert != nil {
+			screen.Rows = [][]Button{Row(s.button("look", actAlert, alertRef(n.Alert.ID)))}
+		}
 	case mesh.NoticeCoreLost, mesh.NoticeCoreBack, mesh.NoticeCoreNew, mesh.NoticeCoreCert:
 		if s.Member() {
 			screen.Rows = [][]Button{Row(button(s, "cores", "mycores"))}

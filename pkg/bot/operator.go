@@ -16,20 +16,28 @@ func operatorRoutes() Routes {
 	)
 }
 
-// looks is an action that shows something, deed one that changes something.
+// looks is an action that shows something. Whoever goes elsewhere answers no
+// question any more.
 func looks(name string, do func(context.Context, *Session, []string) error) Action {
-	return Action{Name: name, Need: mesh.BotOperator, Do: do}
+	return Action{Name: name, Need: mesh.BotOperator, Do: func(ctx context.Context, s *Session, args []string) error {
+		if err := s.forget(ctx); err != nil {
+			return err
+		}
+		return do(ctx, s, args)
+	}}
 }
 
+// deed is an action that changes something.
 func deed(name string, do func(context.Context, *Session, []string) error) Action {
 	return Action{Name: name, Need: mesh.BotOperator, Changes: true, Do: do}
 }
 
-// operates is a command, answers an answer, of operators.
+// operates is a command of operators.
 func operates(name string, do func(context.Context, *Session, string) error) Command {
 	return Command{Name: name, Need: mesh.BotOperator, Do: do}
 }
 
+// answers is what is done with an operator's words.
 func answers(question string, do func(ctx context.Context, s *Session, data, text string) error) Answer {
 	return Answer{Question: question, Need: mesh.BotOperator, Do: do}
 }

@@ -2,6 +2,8 @@ package bot
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"strings"
 	"unicode/utf8"
 
@@ -34,7 +36,7 @@ func opBroadcast() Routes {
 		Actions: []Action{
 			looks(actBroadcast, by(chooseReaders)),
 			looks(actBroadcastTo, by(askBroadcast)),
-			deed(actBroadcastSend, func(ctx context.Context, s *Session, _ []string) error { return sendBroadcast(ctx, s) }),
+			deed(actBroadcastSend, by(sendBroadcast)),
 		},
 		Answers: []Answer{answers("op-broadcast", previewBroadcast)},
 	}
@@ -104,7 +106,7 @@ func previewBroadcast(ctx context.Context, s *Session, data, text string) error 
 		return err
 	}
 	n := s.T.Plain("op.broadcast.people", "n", v.Recipients)
-	send := s.button("send", actBroadcastSend)
+	send := s.button("send", actBroadcastSend, digest(text))
 	send.Label = s.T.Plain("op.button.send", "n", n)
 	return s.Ask(ctx, "op-broadcast", cell+"\n"+text, Screen{
 		Text: s.T.HTML("op.broadcast.confirm", "n", n), Rows: [][]Button{Row(send), Row(s.cancelTo(actStatus))},
@@ -115,15 +117,21 @@ func (s *Session) cancelTo(action string) Button {
 	return Button{Label: s.T.Plain("button.cancel"), Action: action}
 }
 
+// digest tells texts apart: a button sends none but the one below which it stood.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:6])
+}
+
 // sendBroadcast sends the text that was shown.
-func sendBroadcast(ctx context.Context, s *Session) error {
+func sendBroadcast(ctx context.Context, s *Session, shown string) error {
 	q := s.Self.Expect
 	gone := Screen{Text: s.T.HTML("op.broadcast.gone"), Rows: [][]Button{Row(s.back(actStatus))}}
 	if q == nil || q.Asked != "op-broadcast" {
 		return s.Show(ctx, gone)
 	}
 	cell, text, ok := strings.Cut(q.Data, "\n")
-	if !ok {
+	if !ok || digest(text) != shown {
 		return s.Show(ctx, gone)
 	}
 	v, err := Call(ctx, s, admin.BotBroadcast, admin.BotBroadcastRequest{Cell: cell, Text: text, Send: true})

@@ -141,10 +141,10 @@ func (s *Session) nodeLines(l *lines, st *mesh.NodeStatus, certEnds time.Time) {
 	}
 	if st.Connected {
 		l.add(t.HTML("op.core.seen-now"))
+		l.add(t.HTML("op.core.streams", "n", st.Streams))
 	} else {
 		l.add(t.HTML("op.core.seen", "when", t.Ago(st.LastSeen, s.Now)))
 	}
-	l.add(t.HTML("op.core.streams", "n", st.Streams))
 	if st.Failure != "" {
 		l.add(t.HTML("op.core.failure", "reason", st.Failure))
 	}
@@ -185,18 +185,22 @@ func endCore(ctx context.Context, s *Session, ref, how string) error {
 	if c.State == mesh.CoreReady {
 		ready--
 	}
-	streams := int64(0)
-	if c.Status != nil {
-		streams = c.Status.Streams
-	}
 	key := "revoke"
 	if how == ban {
 		key = "ban"
 	}
 	id := string(c.ID)
-	text := s.T.HTML("op.core."+key, "name", c.Name, "member", c.MemberName, "n", streams, "cell", c.CellName,
+	text := s.T.HTML("op.core."+key, "name", c.Name, "member", c.MemberName, "n", streamsOf(c.Status), "cell", c.CellName,
 		"ready", s.T.Plain("op.core.ready-others", "n", ready))
 	return s.sure(ctx, text, s.back(actCore, id), s.button(key, actCoreEnded, id, how))
+}
+
+// streamsOf are the connections that are cut with a node.
+func streamsOf(st *mesh.NodeStatus) int64 {
+	if st == nil || !st.Connected {
+		return 0
+	}
+	return st.Streams
 }
 
 func revokeCore(ctx context.Context, s *Session, id string, ban bool) error {

@@ -100,7 +100,7 @@ func (s *Session) devicePlace(l *lines, d admin.DeviceView) {
 	if len(d.Via) > 0 {
 		l.add(s.T.HTML("op.device.via", "cores", strings.Join(d.Via, ", ")))
 	}
-	if d.Waiting != "" {
+	if d.Waiting != "" && d.Standing == mesh.StandingOK {
 		l.add(s.T.HTML("op.device.waiting", "reason", d.Waiting))
 	}
 }

@@ -139,16 +139,12 @@ func endEntry(ctx context.Context, s *Session, ref, how string) error {
 			others++
 		}
 	}
-	streams := int64(0)
-	if e.Status != nil {
-		streams = e.Status.Streams
-	}
 	key := "revoke"
 	if how == ban {
 		key = "ban"
 	}
 	id := string(e.ID)
-	text := s.T.HTML("op.entry."+key, "name", e.Name, "n", streams, "online", s.T.Plain("op.entry.online-others", "n", others))
+	text := s.T.HTML("op.entry."+key, "name", e.Name, "n", streamsOf(e.Status), "online", s.T.Plain("op.entry.online-others", "n", others))
 	return s.sure(ctx, text, s.back(actEntry, id), s.button(key, actEntryEnded, id, how))
 }
 

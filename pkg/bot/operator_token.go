@@ -88,12 +88,16 @@ func allNames(ctx context.Context, s *Session) (names, error) {
 	return n, err
 }
 
-// tokenName is what joins with a token, as far as that is known.
-func (n names) tokenName(v admin.TokenView) string {
-	if v.Name != "" || v.Role != mesh.RoleCore {
-		return v.Name
+// whatJoins is what a token is for, as far as that is known.
+func (s *Session) whatJoins(v admin.TokenView, n names) string {
+	what := s.T.Plain("op.token.role." + string(v.Role))
+	switch {
+	case v.Name != "":
+		return what + " " + v.Name
+	case v.Role == mesh.RoleCore:
+		return what + " " + cmp.Or(n.members[v.Member], string(v.Member)) + " · " + cmp.Or(n.cells[v.Cell], string(v.Cell))
 	}
-	return cmp.Or(n.members[v.Member], string(v.Member)) + " · " + cmp.Or(n.cells[v.Cell], string(v.Cell))
+	return what
 }
 
 // listTokens lists those that can still be used.
@@ -117,19 +121,16 @@ func listTokens(ctx context.Context, s *Session, page, note string) error {
 	}
 	from, to := p.span()
 	for _, v := range list[from:to] {
-		l.add(s.T.HTML("op.token.line", "role", s.roleName(v.Role), "name", n.tokenName(v), "left", s.T.Left(v.Expires, s.Now)))
+		l.add(s.T.HTML("op.token.line", "what", s.whatJoins(v, n), "left", s.T.Left(v.Expires, s.Now)))
 	}
 	rows := p.rows(func(i int) Button {
-		label := s.roleName(list[i].Role) + " " + n.tokenName(list[i])
-		return Button{Label: label, Action: actToken, Args: []string{string(list[i].ID)}}
+		return Button{Label: s.whatJoins(list[i], n), Action: actToken, Args: []string{string(list[i].ID)}}
 	})
 	if s.mayChange() {
 		rows = append(rows, Row(s.button("token-core", actTokenMember), s.button("token-entry", actTokenEntry)))
 	}
 	return s.Show(ctx, Screen{Text: noted(note, l.String()), Rows: append(rows, Row(s.back(actStatus)))})
 }
-
-func (s *Session) roleName(r mesh.Role) string { return s.T.Plain("op.token.role." + string(r)) }
 
 func showToken(ctx context.Context, s *Session, id, note string) error {
 	v, err := Call(ctx, s, admin.TokenGet, admin.Ref{Ref: id})
@@ -150,7 +151,7 @@ func showToken(ctx context.Context, s *Session, id, note string) error {
 func (s *Session) tokenText(v admin.TokenView, n names) string {
 	t := s.T
 	var l lines
-	l.add(t.HTML("op.token.card", "role", s.roleName(v.Role), "name", n.tokenName(v)))
+	l.add(t.HTML("op.token.card", "what", s.whatJoins(v, n)))
 	l.add(t.HTML("op.token.state", "state", s.state(string(v.State))))
 	if v.Role == mesh.RoleCore {
 		l.add(t.HTML("op.token.for", "member", n.members[v.Member], "cell", n.cells[v.Cell]))

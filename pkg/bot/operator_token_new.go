@@ -133,7 +133,7 @@ func handOut(ctx context.Context, s *Session, v admin.TokenCreated) error {
 	if err := showToken(ctx, s, string(v.ID), s.T.HTML("op.token.shown")); err != nil {
 		return err
 	}
-	text := s.T.HTML("op.token.created", "role", s.roleName(v.Role), "name", n.tokenName(v.TokenView),
+	text := s.T.HTML("op.token.created", "what", s.whatJoins(v.TokenView, n),
 		"moment", s.T.Moment(v.Expires), "line", joinLine(v.Role, strings.TrimSpace(v.Token)))
 	message, err := s.Secret(ctx, Screen{Text: text})
 	if err != nil {

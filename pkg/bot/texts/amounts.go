@@ -45,7 +45,7 @@ func (t *Texts) Span(d time.Duration) string {
 	case d < 48*time.Hour:
 		return t.Plain("unit.hours", "n", int(d/time.Hour))
 	}
-	return t.Plain("unit.days", "n", int(d/(24*time.Hour)))
+	return t.Plain("unit.days", "n", int((d+time.Hour)/(24*time.Hour))) // what was just set to 30 days is not 29
 }
 
 // Ago writes how long before now something was.
