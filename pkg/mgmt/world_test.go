@@ -213,13 +213,19 @@ func stranger(t *testing.T, addr string, root [32]byte) *grpc.ClientConn {
 
 func tlsCreds(c *tls.Config) credentials.TransportCredentials { return credentials.NewTLS(c) }
 
+// call asks, and asks again while a server can do nothing: for longer than it
+// waits itself, a busy machine may have no leader.
 func call[Req, Resp any](t testing.TB, m admin.Method[Req, Resp], cc *grpc.ClientConn, req Req) Resp {
 	t.Helper()
-	resp, err := m.Call(t.Context(), cc, req)
-	if err != nil {
-		t.Fatalf("%s: %v", m.Name, err)
+	for end := time.Now().Add(time.Minute); ; <-time.After(100 * time.Millisecond) {
+		resp, err := m.Call(t.Context(), cc, req)
+		switch {
+		case err == nil:
+			return resp
+		case mesh.Kind(err) != mesh.ErrUnavailable || time.Now().After(end):
+			t.Fatalf("%s: %v", m.Name, err)
+		}
 	}
-	return resp
 }
 
 // unique makes labels that no other test has.
