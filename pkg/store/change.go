@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -122,13 +123,17 @@ func (tx *Tx) commit(ctx context.Context) (Rev, error) {
 	}
 	witness := append(tx.witnesses(ops), tx.fence.show()...)
 	var resp *clientv3.TxnResponse
-	unsure := false
+	unsure, unsureBefore := false, false // of any try, and of one before the last
 	err := tx.s.retry(ctx, func(ctx context.Context) (err error) {
 		resp, err = tx.s.client.Txn(ctx).If(cmps...).Then(ops...).Else(witness...).Commit()
+		unsureBefore = unsure
 		unsure = unsure || err != nil
 		return err
 	})
 	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound) && !unsureBefore:
+		tx.s.eventsUnder.Store(0) // somebody ended the lease of events: have another
+		return 0, errRaced
 	case err != nil:
 		return 0, undecided(err)
 	case resp.Succeeded:

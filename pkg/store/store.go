@@ -104,7 +104,8 @@ type Store struct {
 	term   time.Duration
 	turn   chan struct{} // held by a transaction that has lost once
 
-	chained atomic.Pointer[string] // the last audit record that a link is known to cover
+	chained     atomic.Pointer[string] // the last audit record that a link is known to cover
+	eventsUnder atomic.Int64           // the lease of the day, once it is known to be there
 
 	sealing  sync.RWMutex // held to read from sealing a value until it is written
 	keyLock  sync.Mutex   // guards dataKeys

@@ -34,8 +34,9 @@ const pendingRev = Rev(math.MaxInt64)
 type Tx struct {
 	s      *Store
 	mode   mode
-	stamp  string // unique to the transaction, the same for all attempts
-	fence  *fence // of the office under which it is made; nil: none
+	stamp  string                           // unique to the transaction, the same for all attempts
+	fence  *fence                           // of the office under which it is made; nil: none
+	lease  func() (clientv3.LeaseID, error) // for events
 	fetch  func(key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error)
 	pages  func(prefix string, at Rev) ([]entry, Rev, error)
 	rev    Rev // of all reads; 0 before the first
@@ -64,8 +65,9 @@ type span struct {
 }
 
 type write struct {
-	data   []byte // nil: delete
-	object *kind  // whose audit shows it; nil: not shown
+	data   []byte           // nil: delete
+	object *kind            // whose audit shows it; nil: not shown
+	lease  clientv3.LeaseID // 0: none
 }
 
 func (s *Store) begin(ctx context.Context, m mode, stamp string) *Tx {
@@ -74,6 +76,7 @@ func (s *Store) begin(ctx context.Context, m mode, stamp string) *Tx {
 		fetch: func(key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 			return s.get(ctx, key, opts...)
 		},
+		lease: func() (clientv3.LeaseID, error) { return s.eventLease(ctx, time.Now()) },
 		pages: func(prefix string, at Rev) ([]entry, Rev, error) { return s.list(ctx, prefix, at) },
 		reads: map[string]entry{}, spans: map[string]*span{}, writes: map[string]write{}, must: map[string]bool{},
 	}
@@ -185,7 +188,7 @@ func (tx *Tx) overlay(prefix string, entries []entry) []entry {
 
 // put writes key, which must have been read with compare.
 func (tx *Tx) put(key string, data []byte, object *kind) {
-	tx.writes[key] = write{data, object}
+	tx.writes[key] = write{data: data, object: object}
 	if f := folderOf(key); f == folderCores || f == folderStatus || f == folderCells {
 		tx.routes = nil
 	}
@@ -245,7 +248,7 @@ func (tx *Tx) ops() []clientv3.Op {
 		portable = portable || marksChange(folderOf(key))
 		switch {
 		case w.data != nil:
-			out = append(out, clientv3.OpPut(key, string(w.data)))
+			out = append(out, clientv3.OpPut(key, string(w.data), clientv3.WithLease(w.lease)))
 		case was.rev != 0:
 			out = append(out, clientv3.OpDelete(key))
 			marks[folderOf(key)] = true
@@ -261,7 +264,7 @@ func (tx *Tx) ops() []clientv3.Op {
 }
 
 // Event records something worth telling people about, in the same etcd
-// transaction. An empty ID and a zero Time are filled in.
+// transaction, under a lease. An empty ID and a zero Time are filled in.
 func (tx *Tx) Event(e mesh.Event) error {
 	if tx.mode == viewing {
 		return errReadOnly
@@ -280,8 +283,12 @@ func (tx *Tx) Event(e mesh.Event) error {
 	if err != nil {
 		return fmt.Errorf("store: record event: %w", err)
 	}
+	lease, err := tx.lease()
+	if err != nil {
+		return err
+	}
 	tx.reads[key] = entry{key: key} // fresh by its random digits
-	tx.put(key, data, nil)
+	tx.writes[key] = write{data: data, lease: lease}
 	return nil
 }
 
