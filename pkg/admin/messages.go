@@ -320,12 +320,19 @@ type EventFollowed struct {
 	Items []mesh.Event `json:"items"`
 }
 
-// AuditListRequest filters when set. Newest first.
+// AuditListRequest filters when set. Newest first. Actor is who made a change or
+// how they spoke: "admin:ID", "telegram:NUMBER"; "telegram:" is everybody who did so.
 type AuditListRequest struct {
 	Page
 	Actor  string    `json:"actor,omitzero"`
 	Object string    `json:"object,omitzero"`
 	Since  time.Time `json:"since,omitzero"`
+}
+
+// AuditVerifyRequest compares the audit records with their chain, and the chain
+// with links that are known from elsewhere, at most 100.
+type AuditVerifyRequest struct {
+	Anchors []mesh.AuditAnchor `json:"anchors,omitzero"`
 }
 
 // AdminSetRequest changes what is not nil.

@@ -85,6 +85,8 @@ var (
 	// EventFollow waits for what comes.
 	EventFollow = Method[EventFollowRequest, EventFollowed]{"EventFollow", auditor}
 	AuditList   = Method[AuditListRequest, List[mesh.AuditRecord]]{"AuditList", auditor}
+	// AuditVerify answers with what it found, which is no error.
+	AuditVerify = Method[AuditVerifyRequest, mesh.AuditReport]{"AuditVerify", auditor}
 
 	AdminList   = Method[Page, List[mesh.Administrator]]{"AdminList", auditor}
 	AdminGet    = Method[Ref, mesh.Administrator]{"AdminGet", auditor}
@@ -147,7 +149,7 @@ func Table() map[string]mesh.AdminRole {
 		EntryList, EntryGet, EntryRename, EntryRevoke, EntryRemove,
 		TokenCreate, TokenList, TokenGet, TokenRevoke,
 		RouteGet, CertList, CertGet, CertRevoke, CertCRL,
-		EventList, AuditList,
+		EventList, AuditList, AuditVerify,
 		EventFollow, AlertList, AlertGet, AlertAck, AlertMute, AlertUnmute, AlertMutes, AlertRules, AlertRuleSet,
 		WebhookAdd, WebhookList, WebhookRemove, WebhookTest,
 		AdminList, AdminGet, AdminSet, AdminRevoke,

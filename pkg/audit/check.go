@@ -19,56 +19,12 @@ type Keep struct {
 	Links  time.Duration
 }
 
-// Anchor is a link that somebody knows from elsewhere: a backup, a sheet of paper.
-type Anchor struct {
-	Link string `json:"link"`
-	Sum  string `json:"sum"`
-}
-
-// Report is what a check found.
-type Report struct {
-	Links int    `json:"links"`
-	First string `json:"first,omitzero"` // number of the first link that is kept
-	Last  string `json:"last,omitzero"`
-	Sum   string `json:"sum,omitzero"` // of the last: the anchor of a later check
-	// Records are covered by a link and compared with it. Trimmed is how many links
-	// have theirs no more, which were the oldest; Open are records after the last
-	// link, Earlier those before the first that is kept.
-	Records int    `json:"records"`
-	Trimmed int    `json:"trimmed,omitzero"`
-	Open    int    `json:"open,omitzero"`
-	Earlier int    `json:"earlier,omitzero"`
-	From    string `json:"from,omitzero"`    // first record that was compared
-	Through string `json:"through,omitzero"` // last one
-	// Faults are at most fifty of Wrong.
-	Faults []Fault `json:"faults,omitzero"`
-	Wrong  int     `json:"wrong,omitzero"`
-}
-
-// Fault is something that is not as it was sealed.
-type Fault struct {
-	Link    string `json:"link,omitzero"`   // number
-	Record  string `json:"record,omitzero"` // id
-	Problem string `json:"problem"`
-}
-
-func (f Fault) String() string {
-	switch {
-	case f.Record != "":
-		return "record " + mesh.Quotable(f.Record) + ": " + f.Problem
-	case f.Link != "":
-		return "link " + mesh.Quotable(short(f.Link)) + ": " + f.Problem
-	}
-	return f.Problem
-}
-
-// short is a link's number for people.
-func short(id string) string {
-	if n, ok := numberOf(id); ok {
-		return strconv.FormatUint(n, 10)
-	}
-	return id
-}
+// What a check is told and says.
+type (
+	Anchor = mesh.AuditAnchor
+	Report = mesh.AuditReport
+	Fault  = mesh.AuditFault
+)
 
 // Checker compares records with the links that cover them. It is given the links
 // first, then the records in the order of their ids, and reports in the end.

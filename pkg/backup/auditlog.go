@@ -19,8 +19,9 @@ type AuditSource func(after string) iter.Seq2[Object, error]
 const maxSegment = 2 << 20
 
 // lateness is how long after a record with a later id one may appear: servers
-// have clocks of their own, and a change takes its time.
-const lateness = 2 * time.Minute
+// have clocks of their own, which differ by ten minutes at most, and a change takes
+// its time.
+const lateness = 15 * time.Minute
 
 // auditIndex is index/audit.yaml: the segments of the last day there are any of.
 // At the end of a day it goes to audit/<day>/index.yaml, and the next names its

@@ -140,6 +140,7 @@ func (s *Service) Bindings() []admin.Binding {
 
 		admin.EventList.Handle(s.eventList),
 		admin.AuditList.Handle(s.auditList),
+		admin.AuditVerify.Handle(s.auditVerify),
 
 		admin.EventFollow.Handle(s.eventFollow),
 		admin.AlertList.Handle(s.alertList),
