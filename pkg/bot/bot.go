@@ -22,9 +22,12 @@ const handleTime = time.Minute
 type Bot struct {
 	Telegram telegram.Settings
 	Mesh     mesh.ID
-	Server   grpc.ClientConnInterface // the Admin service, which knows the child
-	Outbox   Outbox                   // nil: there is nothing to tell by itself
-	Log      *slog.Logger
+	// Key signs buttons, beside the token: who stole that cannot have an operator
+	// press what it means something else. "": the token alone does.
+	Key    mesh.Secret
+	Server grpc.ClientConnInterface // the Admin service, which knows the child
+	Outbox Outbox                   // nil: there is nothing to tell by itself
+	Log    *slog.Logger
 
 	texts   texts.Catalogue
 	api     *telegram.Client
@@ -58,7 +61,7 @@ func (b *Bot) run(ctx context.Context, routes Routes) error {
 
 func (b *Bot) begin(ctx context.Context, routes Routes) error {
 	var err error
-	if b.signer, err = newSigner(b.Telegram.Token, b.Mesh); err != nil {
+	if b.signer, err = newSigner(b.Telegram.Token, b.Key, b.Mesh); err != nil {
 		return err
 	}
 	if b.routes, err = newIndex(routes); err != nil {

@@ -23,7 +23,7 @@ import (
 // until and nonce are there when the action changes something: such a button works
 // once, for ten minutes. action and each arg are a length and bytes, or for an id
 // of an object a tag of its kind and 10 bytes. The mac is over user, chat and all
-// before it, with a key that whoever has the bot's token has.
+// before it, with a key of the bot's token and of one that the mesh has.
 const (
 	maxData   = 48 // bytes; 64 characters
 	macSize   = 10
@@ -49,8 +49,8 @@ type press struct {
 // signer writes and reads the data of buttons.
 type signer struct{ key []byte }
 
-func newSigner(token mesh.Secret, id mesh.ID) (signer, error) {
-	key, err := hkdf.Key(sha256.New, []byte(token.Reveal()), []byte(id), "meshctl bot buttons", sha256.Size)
+func newSigner(token, own mesh.Secret, id mesh.ID) (signer, error) {
+	key, err := hkdf.Key(sha256.New, []byte(token.Reveal()+" "+own.Reveal()), []byte(id), "meshctl bot buttons", sha256.Size)
 	if err != nil {
 		return signer{}, fmt.Errorf("bot: key of buttons: %w", err)
 	}

@@ -30,7 +30,7 @@ func messageWith(label, data string) telegram.Message {
 
 func testSigner(t testing.TB) signer {
 	t.Helper()
-	s, err := newSigner("4711:token", "mesh-aaaaaaaaaaaaaaaa")
+	s, err := newSigner("4711:token", "key", "mesh-aaaaaaaaaaaaaaaa")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,12 +93,16 @@ func TestEveryBitOfAButtonCounts(t *testing.T) {
 			t.Errorf("bit %d: %v", i, err)
 		}
 	}
-	other, err := newSigner("4711:other", "mesh-aaaaaaaaaaaaaaaa")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := other.read(7, 7, data, now); !errors.Is(err, errForged) {
-		t.Errorf("with another token: %v", err)
+	for _, of := range [][3]string{
+		{"4711:other", "key", "mesh-aaaaaaaaaaaaaaaa"}, {"4711:token", "", "mesh-aaaaaaaaaaaaaaaa"}, {"4711:token", "key", "mesh-bbbbbbbbbbbbbbbb"},
+	} {
+		other, err := newSigner(mesh.Secret(of[0]), mesh.Secret(of[1]), mesh.ID(of[2]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.read(7, 7, data, now); !errors.Is(err, errForged) {
+			t.Errorf("by %v: %v", of, err)
+		}
 	}
 }
 

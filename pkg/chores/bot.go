@@ -34,6 +34,7 @@ type BotOrder struct {
 	APIs  []string    // base URLs, in order of preference
 	Proxy mesh.Secret // URL; "": none
 	Mesh  mesh.ID
+	Key   mesh.Secret // what the mesh signs buttons with, beside the token
 }
 
 // BotOutcome is how the bot goes.
@@ -76,7 +77,7 @@ func (o *BotOrder) proto() *controlpb.BotOrder {
 	if o == nil {
 		return nil
 	}
-	return &controlpb.BotOrder{Token: o.Token.Reveal(), Apis: o.APIs, Proxy: o.Proxy.Reveal(), Mesh: string(o.Mesh)}
+	return &controlpb.BotOrder{Token: o.Token.Reveal(), Apis: o.APIs, Proxy: o.Proxy.Reveal(), Mesh: string(o.Mesh), Key: o.Key.Reveal()}
 }
 
 var botConnections = map[controlpb.BotOutcome_State]mesh.BotConnection{
@@ -112,7 +113,9 @@ func (f *Foreman) ordersBot() *controlpb.BotOrder {
 }
 
 // hideBot takes the secrets of an order out of a text.
-func hideBot(o *controlpb.BotOrder, s string) string { return conceal(s, o.GetToken(), o.GetProxy()) }
+func hideBot(o *controlpb.BotOrder, s string) string {
+	return conceal(s, o.GetToken(), o.GetProxy(), o.GetKey())
+}
 
 // leadBot keeps the server's side at work while this server leads.
 func (f *Foreman) leadBot(ctx context.Context) {

@@ -62,7 +62,7 @@ func (b *botter) run(ctx context.Context, o *controlpb.BotOrder) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	job := &bot.Bot{
 		Telegram: telegram.Settings{Token: mesh.Secret(o.GetToken()), APIs: o.GetApis(), Proxy: mesh.Secret(o.GetProxy()), Changed: r.changed},
-		Mesh:     mesh.ID(o.GetMesh()), Server: b.conn, Outbox: outbox{controlpb.NewChoresClient(b.conn)}, Log: log,
+		Mesh:     mesh.ID(o.GetMesh()), Key: mesh.Secret(o.GetKey()), Server: b.conn, Outbox: outbox{controlpb.NewChoresClient(b.conn)}, Log: log,
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -2,7 +2,9 @@ package store
 
 import (
 	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -81,6 +83,20 @@ func (s *Store) DataKeys() [][32]byte {
 }
 
 var errNoDataKey = errors.New("no data key is loaded")
+
+// Derive returns a key that whoever has the mesh data key has, and nobody else. It
+// is the same for the same purpose until the data key is replaced.
+func (s *Store) Derive(purpose string) (mesh.Secret, error) {
+	keys := s.DataKeys()
+	if len(keys) == 0 {
+		return "", errNoDataKey
+	}
+	key, err := hkdf.Key(sha256.New, keys[0][:], nil, "meshctl derive "+purpose, sha256.Size)
+	if err != nil {
+		return "", fmt.Errorf("store: derive a key: %w", err)
+	}
+	return mesh.Secret(base64.RawURLEncoding.EncodeToString(key)), nil
+}
 
 func (s *Store) aeads() ([]cipher.AEAD, error) {
 	keys := s.DataKeys()

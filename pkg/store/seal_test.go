@@ -95,3 +95,20 @@ func TestTheDataKeyIsKeptInAFileOfItsOwn(t *testing.T) { // F-06
 		}
 	}
 }
+
+func TestDerivedKeysAreOfTheDataKeyAndThePurpose(t *testing.T) {
+	key := store.NewDataKey()
+	seen := map[string]bool{}
+	for _, s := range []*store.Store{offline(t, key), offline(t, store.NewDataKey())} {
+		for _, purpose := range []string{"a", "b"} {
+			got, err := s.Derive(purpose)
+			if err != nil || len(got.Reveal()) < 40 {
+				t.Fatalf("%d characters, %v", len(got.Reveal()), err)
+			}
+			seen[got.Reveal()] = true
+		}
+	}
+	if again, err := offline(t, key).Derive("a"); err != nil || len(seen) != 4 || !seen[again.Reveal()] {
+		t.Errorf("%d keys, %v", len(seen), err)
+	}
+}

@@ -2195,6 +2195,7 @@ type BotOrder struct {
 	Apis          []string               `protobuf:"bytes,2,rep,name=apis,proto3" json:"apis,omitempty"`   // base URLs of the Bot API, in order of preference
 	Proxy         string                 `protobuf:"bytes,3,opt,name=proxy,proto3" json:"proxy,omitempty"` // secret: URL; "": none
 	Mesh          string                 `protobuf:"bytes,4,opt,name=mesh,proto3" json:"mesh,omitempty"`   // id
+	Key           string                 `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`     // secret: what the mesh signs buttons with, beside the token
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2253,6 +2254,13 @@ func (x *BotOrder) GetProxy() string {
 func (x *BotOrder) GetMesh() string {
 	if x != nil {
 		return x.Mesh
+	}
+	return ""
+}
+
+func (x *BotOrder) GetKey() string {
+	if x != nil {
+		return x.Key
 	}
 	return ""
 }
@@ -2925,12 +2933,13 @@ const file_chores_proto_rawDesc = "" +
 	"\aaccount\x18\a \x01(\tR\aaccount\x12\x1e\n" +
 	"\n" +
 	"identities\x18\b \x03(\tR\n" +
-	"identities\"^\n" +
+	"identities\"p\n" +
 	"\bBotOrder\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x12\n" +
 	"\x04apis\x18\x02 \x03(\tR\x04apis\x12\x14\n" +
 	"\x05proxy\x18\x03 \x01(\tR\x05proxy\x12\x12\n" +
-	"\x04mesh\x18\x04 \x01(\tR\x04mesh\"\xe4\x02\n" +
+	"\x04mesh\x18\x04 \x01(\tR\x04mesh\x12\x10\n" +
+	"\x03key\x18\x05 \x01(\tR\x03key\"\xe4\x02\n" +
 	"\n" +
 	"BotOutcome\x122\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1c.meshctl.v1.BotOutcome.StateR\x05state\x12\x1a\n" +

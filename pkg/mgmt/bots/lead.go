@@ -29,7 +29,11 @@ func (s *Service) Order() *chores.BotOrder {
 	if s.Connection.Token == "" {
 		return nil
 	}
-	return &chores.BotOrder{Token: s.Connection.Token, APIs: s.Connection.APIs, Proxy: s.Connection.Proxy, Mesh: s.Mesh}
+	key, err := s.Store.Derive("buttons")
+	if err != nil {
+		return nil // there is no mesh yet
+	}
+	return &chores.BotOrder{Token: s.Connection.Token, APIs: s.Connection.APIs, Proxy: s.Connection.Proxy, Mesh: s.Mesh, Key: key}
 }
 
 // Lead does what is to be done once in the mesh, until ctx ends.
