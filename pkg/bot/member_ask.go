@@ -52,8 +52,13 @@ func reply(ctx context.Context, s *Session, to int64, text string) error {
 			return err
 		}
 	}
-	if s.Member() && !s.waits() {
+	switch {
+	case s.waits():
+		return errNoThread
+	case s.Member():
 		return sendQuestion(ctx, s, text)
+	case s.Operator():
+		return s.Show(ctx, Screen{Text: s.T.HTML("answer.none")})
 	}
 	return errNoThread
 }

@@ -79,3 +79,8 @@ func Clean(s string) string {
 		return r
 	}, strings.ToValidUTF8(s, "�"))
 }
+
+// Whole is a text in all its forms, with its parameters in braces: for tests.
+func (t *Texts) Whole(key string) string {
+	return strings.Join(slices.Sorted(maps.Values(t.say[key])), "\n")
+}
