@@ -43,6 +43,6 @@ member names; -o name prints ids alone.`
 	add(c, "people", newAdminMember(a), newAdminDevice(a), newAdminSub(a), newAdminAdministrator(a), newAdminBot(a))
 	add(c, "network", newAdminCell(a), newAdminCore(a), newAdminEntry(a), newAdminToken(a), newAdminMgmt(a), newAdminSecrets(a),
 		newAdminRoute(a), newAdminCert(a), newAdminACME(a), newAdminDoctor(a), newAdminSettings(a))
-	add(c, "record", newAdminEvents(a), newAdminAudit(a), newAdminBackup(a))
+	add(c, "record", newAdminAlert(a), newAdminEvents(a), newAdminAudit(a), newAdminBackup(a))
 	return c
 }

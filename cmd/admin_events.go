@@ -13,7 +13,7 @@ import (
 
 const (
 	defaultRecords = 50
-	followEvery    = time.Second
+	followWait     = 20 * time.Second
 )
 
 func eventNoun() noun[mesh.Event] {
@@ -35,11 +35,11 @@ func eventNoun() noun[mesh.Event] {
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
 func newAdminEvents(a *adminCLI) *cobra.Command {
-	var kind, since string
+	var kind, since, severity, object string
 	var follow bool
 	n := eventNoun()
 	request := func(p admin.Page) (admin.EventListRequest, error) {
-		req := admin.EventListRequest{Page: p, Type: mesh.EventType(kind)}
+		req := admin.EventListRequest{Page: p, Type: mesh.EventType(kind), Severity: mesh.Severity(severity), Object: object}
 		var err error
 		if since != "" {
 			if req.Since, err = mesh.ParseSince(since, time.Now()); err != nil {
@@ -64,6 +64,8 @@ func newAdminEvents(a *adminCLI) *cobra.Command {
 		})(c, args)
 	}
 	c.Flags().StringVar(&kind, "type", "", "only events of this type")
+	c.Flags().StringVar(&severity, "severity", "", "only events at least this severe: info, warning or critical")
+	c.Flags().StringVar(&object, "object", "", "only events of this object: kind/id, or the id alone")
 	c.Flags().StringVar(&since, "since", "", "only what happened since: 2h, 2027-01-31 or a time")
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens, oldest first, until interrupted")
 	return c
@@ -72,62 +74,36 @@ func newAdminEvents(a *adminCLI) *cobra.Command {
 // followEvents prints the last events, as many as limit, and then what comes,
 // each once, until ctx ends.
 func followEvents(ctx context.Context, s *adminSession, n noun[mesh.Event], limit int, request func(admin.Page) (admin.EventListRequest, error)) error {
-	tick := time.NewTicker(followEvery)
-	defer tick.Stop()
-	var f follower
-	for ; ; limit = 0 {
-		l, err := pages(ctx, s, admin.EventList, limit, func(p admin.Page) (admin.EventListRequest, error) {
-			req, err := request(p)
-			if f.since.After(req.Since) {
-				req.Since = f.since
-			}
-			return req, err
-		})
+	req, err := request(admin.Page{})
+	if err != nil {
+		return err
+	}
+	at, err := ask(ctx, s, admin.EventFollow, admin.EventFollowRequest{})
+	if err != nil {
+		return err
+	}
+	l, err := pages(ctx, s, admin.EventList, limit, request)
+	slices.Reverse(l.Items)
+	printed := map[string]bool{} // what came between the two answers is in both
+	for fresh := l.Items; ; fresh = at.Items {
 		if ctx.Err() != nil {
 			return nil // interrupted: the way this command ends
 		}
 		if err != nil {
 			return err
 		}
-		if err := printEvents(s, n, f.fresh(l.Items)); err != nil {
+		fresh = slices.DeleteFunc(fresh, func(e mesh.Event) bool { return printed[e.ID] })
+		if err := printEvents(s, n, fresh); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
+		clear(printed)
+		for _, e := range fresh {
+			printed[e.ID] = true
 		}
+		at, err = ask(ctx, s, admin.EventFollow, admin.EventFollowRequest{
+			Rev: at.Rev, Wait: mesh.Duration(min(followWait, s.cfg.Timeout/2)), Type: req.Type, Severity: req.Severity, Object: req.Object,
+		})
 	}
-}
-
-// lateness is how much after its id's time an event may become visible.
-const lateness = 10 * time.Second
-
-// follower tells new events from those printed already.
-type follower struct {
-	first string          // the oldest id of the first page
-	seen  map[string]bool // printed, and not older than since
-	since time.Time       // what is older need not be asked for again
-}
-
-// fresh returns what is new of a list since f.since, oldest first.
-func (f *follower) fresh(events []mesh.Event) []mesh.Event {
-	if f.seen == nil && len(events) > 0 {
-		f.first = events[len(events)-1].ID
-	}
-	var out []mesh.Event
-	seen := make(map[string]bool, len(events))
-	for _, e := range slices.Backward(events) {
-		if e.ID >= f.first && !f.seen[e.ID] {
-			out = append(out, e)
-		}
-		seen[e.ID] = true
-	}
-	f.seen = seen
-	if len(events) > 0 {
-		f.since = events[0].Time.Add(-lateness)
-	}
-	return out
 }
 
 // printEvents writes one event a line; JSON one object after another.

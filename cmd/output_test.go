@@ -3,7 +3,6 @@ package cmd
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,32 +87,6 @@ func TestTokenIsNotPrintedAsAnArgument(t *testing.T) {
 		if out := b.String(); !strings.HasSuffix(out, want) || !strings.Contains(out, "\n\nmeshctl1.secret\n\n") {
 			t.Errorf("%s: %s", role, out)
 		}
-	}
-}
-
-func TestFollowPrintsEachEventOnce(t *testing.T) {
-	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
-	page := func(ids ...string) []mesh.Event {
-		var out []mesh.Event
-		for _, id := range ids {
-			out = append(out, mesh.Event{ID: id, Time: now})
-		}
-		return out
-	}
-	var f follower
-	var got []string
-	// "35" is committed after "4" although its id is before; "1" was before the
-	// first page.
-	for _, events := range [][]mesh.Event{page("3", "2"), page("3", "2", "1"), page("4", "3", "2"), page("4", "35", "3"), page("4", "35"), nil} {
-		for _, e := range f.fresh(events) {
-			got = append(got, e.ID)
-		}
-	}
-	if want := []string{"2", "3", "4", "35"}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if want := now.Add(-lateness); !f.since.Equal(want) {
-		t.Errorf("goes on since %v, want %v", f.since, want)
 	}
 }
 

@@ -128,3 +128,31 @@ func registered(t *testing.T) []string {
 	}
 	return append(out, Metric) // registered by its constant
 }
+
+// The table of docs/alerts.md is the table; UPDATE=1 rewrites it.
+func TestTheDocumentsHaveTheTable(t *testing.T) {
+	const file, head = "../../docs/alerts.md", "| rule | severity | it fires when |\n|---|---|---|\n"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), head)
+	_, after, ok2 := strings.Cut(rest, "\n\n")
+	if !ok || !ok2 {
+		t.Fatal("there is no table")
+	}
+	var rows []string
+	for _, r := range Rules() {
+		rows = append(rows, "| `"+r.Name+"` | "+string(r.Severity)+" | "+r.What+" |")
+	}
+	want := before + head + strings.Join(rows, "\n") + "\n\n" + after
+	if os.Getenv("UPDATE") == "1" {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if string(text) != want {
+		t.Error("it differs; UPDATE=1 go test ./pkg/alert")
+	}
+}

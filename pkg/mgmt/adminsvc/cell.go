@@ -138,6 +138,9 @@ func (s *Service) cellSet(ctx context.Context, req admin.CellSetRequest) (admin.
 		if err != nil || !places {
 			return err
 		}
+		if err := cellEvent(tx, c.State, out); err != nil {
+			return err
+		}
 		return s.syncCell(tx, c.ID)
 	})
 	if err != nil {
@@ -171,6 +174,21 @@ func (s *Service) setCell(tx *store.Tx, c *mesh.Cell, req admin.CellSetRequest) 
 		return err
 	}
 	return s.setCellState(c, req.State)
+}
+
+// cellEvent tells of a cell whose members are served elsewhere from now on, or at
+// home again.
+func cellEvent(tx *store.Tx, was mesh.CellState, c mesh.Cell) error {
+	e := mesh.Event{Object: "cell/" + string(c.ID), Cause: fmt.Sprintf("cell %s is %s, and was %s", c.Name, c.State, was)}
+	switch {
+	case c.State == mesh.CellCompromised && was != mesh.CellCompromised:
+		e.Type, e.Severity, e.Advice = mesh.EventCellCompromised, mesh.Critical, "its members are served elsewhere meanwhile: put new cores under another suffix, or restore it"
+	case c.State == mesh.CellActive && was == mesh.CellCompromised:
+		e.Type, e.Severity = mesh.EventCellRestored, mesh.Info
+	default:
+		return nil
+	}
+	return tx.Event(e)
 }
 
 func (s *Service) setCellState(c *mesh.Cell, to *mesh.CellState) error {

@@ -2,6 +2,7 @@ package adminsvc
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -99,5 +100,20 @@ func TestEventsAfterACompaction(t *testing.T) {
 	got := must(r.eventFollow(r.ctx(), admin.EventFollowRequest{Rev: at.Rev, Severity: mesh.Warning, Wait: mesh.Duration(time.Second)}))(t)
 	if len(got.Items) != 1 || got.Items[0].Type != mesh.EventCoreLost || got.Rev < now.Rev {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestACellThatIsLostAndRestoredIsTold(t *testing.T) {
+	r := newRig(t)
+	r.cell("north", "a.example.net")
+	for _, to := range []mesh.CellState{mesh.CellCompromised, mesh.CellCompromised, mesh.CellActive, mesh.CellRetired} {
+		must(r.cellSet(r.ctx(), admin.CellSetRequest{Ref: "north", State: new(to)}))(t)
+	}
+	var got []mesh.EventType
+	for _, e := range must(r.eventList(r.ctx(), admin.EventListRequest{}))(t).Items {
+		got = append(got, e.Type)
+	}
+	if want := []mesh.EventType{mesh.EventCellRestored, mesh.EventCellCompromised}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
