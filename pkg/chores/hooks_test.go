@@ -2,13 +2,18 @@ package chores
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -127,7 +132,7 @@ func newReceiver(t *testing.T) *receiver {
 		body, err := io.ReadAll(req.Body)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if err != nil || !verify(hookSecret, req.Header.Get(SignatureHeader), body, time.Now()) {
+		if err != nil || !genuine(hookSecret, req.Header.Get(SignatureHeader), body, time.Now()) {
 			r.bad = append(r.bad, req.Header.Get(SignatureHeader))
 		}
 		var p Posted
@@ -156,13 +161,48 @@ func (r *receiver) ids() []string {
 	return slices.Clone(r.got)
 }
 
-// verify is the code of docs/alerts.md.
-func verify(secret, header string, body []byte, now time.Time) bool {
-	var t int64
-	if _, err := fmt.Sscanf(header, "t=%d,", &t); err != nil || now.Sub(time.Unix(t, 0)).Abs() > 5*time.Minute {
+// genuine is the code of docs/alerts.md.
+func genuine(secret, header string, body []byte, now time.Time) bool {
+	t, sum, ok := strings.Cut(strings.TrimPrefix(header, "t="), ",v1=")
+	at, err := strconv.ParseInt(t, 10, 64)
+	if !ok || err != nil || now.Sub(time.Unix(at, 0)).Abs() > 5*time.Minute {
 		return false
 	}
-	return header == Sign(mesh.Secret(secret), time.Unix(t, 0), body)
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(t + "."))
+	mac.Write(body)
+	want, err := hex.DecodeString(sum)
+	return err == nil && hmac.Equal(mac.Sum(nil), want)
+}
+
+func TestTheReceiverOfTheDocumentsRefusesWhatIsNotOurs(t *testing.T) {
+	src, err := os.ReadFile("hooks_test.go")
+	doc, err2 := os.ReadFile("../../docs/alerts.md")
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	_, code, _ := strings.Cut(string(src), "\nfunc genuine")
+	code, _, _ = strings.Cut(code, "\n}\n")
+	if !strings.Contains(string(doc), "func genuine"+code+"\n}\n") {
+		t.Error("docs/alerts.md has other code than is tested here")
+	}
+	now, body := time.Now(), []byte(`{"id":"x"}`)
+	good := Sign(hookSecret, now, body)
+	if !genuine(hookSecret, good, body, now) {
+		t.Error("ours is refused")
+	}
+	for name, ok := range map[string]bool{
+		"another body":     genuine(hookSecret, good, []byte(`{"id":"y"}`), now),
+		"another secret":   genuine("another-secret-16", good, body, now),
+		"an old one":       genuine(hookSecret, good, body, now.Add(time.Hour)),
+		"another time":     genuine(hookSecret, strings.Replace(good, "t=", "t=1", 1), body, now),
+		"no signature":     genuine(hookSecret, "", body, now),
+		"half a signature": genuine(hookSecret, good[:len(good)-2], body, now),
+	} {
+		if ok {
+			t.Errorf("%s is taken", name)
+		}
+	}
 }
 
 // working has a hooker post to these receivers until the test ends.
