@@ -93,6 +93,10 @@ func TestMetersAreCompared(t *testing.T) {
 	times := quick()
 	times.Meter, times.Pass = 50*time.Millisecond, time.Hour
 	n := newNetwork(t, times, loopback...)
+	eventually(t, "the leader has compared what there is", func() bool {
+		_, err := n.store.MeterAudit.Get(t.Context(), store.MeterAuditKey)
+		return err == nil
+	})
 	core := n.readyCore("c")
 	c := mesh.CoreID(core.id.ID)
 	e, l := n.entryLine("e")
@@ -164,41 +168,46 @@ func TestMetersAreNotComparedWithoutCounts(t *testing.T) {
 // it is back.
 func TestACellThatNobodyUsesAnyMore(t *testing.T) {
 	t.Parallel()
-	times := watchTimes()
-	times.Pass = time.Hour // the passes over traffic are the test's
+	times := quick()
+	times.Pass, times.Unreachable = time.Hour, time.Hour // the passes are the test's: the leader waits
 	n := newNetwork(t, times, loopback...)
 	core := n.readyCore("c")
 	n.addDevice("laptop")
 	eventually(t, "the device is known", func() bool { return len(n.svc.view.devices.All()) == 1 })
-	l := &leader{s: n.svc}
-	w := newWatcher(l)
+	w := newWatcher(&leader{s: n.svc})
 	moved, now := int64(0), time.Now().Truncate(time.Hour).Add(time.Minute)
-	look := func(more int64) {
+	look := func(step time.Duration, more int64) {
 		t.Helper()
 		moved += more
-		now = now.Add(10 * time.Minute)
+		now = now.Add(step)
 		if err := w.look(t.Context(), map[mesh.CoreID]mesh.Traffic{mesh.CoreID(core.id.ID): {Up: moved}}, now); err != nil {
 			t.Fatal(err)
 		}
+	}
+	judge := func() {
+		t.Helper()
 		if _, err := w.pass(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for range 8 * 24 * 6 {
-		look(100 * mb)
+	for range 8 * 24 {
+		look(time.Hour, 600*mb)
 	}
+	judge()
 	object := mesh.ObjectCell + string(n.cell.ID)
 	if got := n.events(mesh.EventCellUnreachable, object); len(got) != 0 {
 		t.Fatalf("told of a cell that is used: %+v", got)
 	}
 	for range 5 {
-		look(0)
+		look(10*time.Minute, 0)
 	}
+	judge()
 	n.wantEvent(mesh.EventCellUnreachable, object)
 	eventually(t, "the watch is mirrored", func() bool { _, ok := n.svc.view.cellWatch.Get(n.cell.ID); return ok })
 	for range 4 {
-		look(100 * mb)
+		look(10*time.Minute, 100*mb)
 	}
+	judge()
 	if e := n.wantEvent(mesh.EventCellReachable, object); e.Cause != "there is traffic again" {
 		t.Errorf("event %+v", e)
 	}

@@ -145,8 +145,9 @@ func TestACellThatEntriesCannotReach(t *testing.T) {
 	object := mesh.ObjectCell + string(n.cell.ID)
 
 	one.dials(result(core.id.ID, 4, 0, ""))
-	two.dials(result(core.id.ID, 0, 4, mesh.FaultTimeout))
 	three.dials(result(core.id.ID, 2, 0, ""))
+	eventually(t, "the leader knows what they say", func() bool { return len(n.svc.viewsOf(n.cell.ID)) == 2 })
+	two.dials(result(core.id.ID, 0, 4, mesh.FaultTimeout))
 	n.wantReach(map[string]bool{"one": false, "two": true, "three": false})
 	one.dials(result(core.id.ID, 0, 1, mesh.FaultReset))
 	e := n.wantEvent(mesh.EventCellUnreachable, object)
