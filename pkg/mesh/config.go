@@ -61,6 +61,9 @@ func (l CertLives) Of(r Role) time.Duration {
 	return 0
 }
 
+// maxDevices is beyond what any person carries.
+const maxDevices = 1000
+
 // DefaultConfig is what a mesh is founded with.
 func DefaultConfig() Config {
 	const day = 24 * time.Hour
@@ -85,6 +88,7 @@ func (c Config) Validate() error {
 	life("node", c.CertLife.Node)
 	life("admin", c.CertLife.Admin)
 	life("mgmt", c.CertLife.Mgmt)
+	add(c.Bot.DeviceLimit >= 0 && c.Bot.DeviceLimit <= maxDevices, "bot.deviceLimit %d: want 0 to %d", c.Bot.DeviceLimit, maxDevices)
 	add(c.RenewGrace >= 0, "renewGrace %v: want 0 or more", c.RenewGrace)
 	add(c.StaleIfError >= 0, "staleIfError %v: want 0 or more", c.StaleIfError)
 	add(c.Epoch >= 1, "epoch %d: want 1 or more", c.Epoch)

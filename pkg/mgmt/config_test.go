@@ -49,6 +49,7 @@ func TestEveryFaultOfAConfigurationIsNamedAtOnce(t *testing.T) {
 		"certLife.node":              func(c *Config) { c.Founding.NodeCertLife = time.Second },
 		"renewGrace":                 func(c *Config) { c.Founding.RenewGrace = -1 },
 		"rates.connections 0":        func(c *Config) { c.Rates.Connections = 0 },
+		"bot.api":                    func(c *Config) { c.Bot.APIs = []string{"ftp://api.example"} },
 		"rates.token-failures":       func(c *Config) { c.Rates.TokenFailures = -1 },
 	}
 	all := testConfig("/data")

@@ -20,6 +20,9 @@ func (g *guard) admitBot(ctx context.Context, method string, r admin.BotRule) (c
 	if r.Standing == "" {
 		return ctx, nil
 	}
+	if g.collecting != nil && g.collecting() {
+		return nil, errCollecting // as administrators are
+	}
 	number, err := mesh.ParseTelegramID(header(ctx, admin.BotUserHeader))
 	if err != nil {
 		return nil, fmt.Errorf("mgmt: call %s: for whom is not said: %w", method, mesh.ErrDenied)

@@ -2,6 +2,7 @@ package mgmt
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -154,6 +155,15 @@ func TestTheBotSaysForWhomAndWhy(t *testing.T) {
 	two := metadata.AppendToOutgoingContext(t.Context(), admin.BotUserHeader, "601", admin.BotUserHeader, "602")
 	if !deniedIn(two, t, cc, admin.MemberList.FullName()) {
 		t.Error("a call for two users is admitted")
+	}
+}
+
+func TestNobodyIsServedOverTheBotBeforeARestoreIsComplete(t *testing.T) {
+	g, _ := newGuard(t, new(logBuffer))
+	g.collecting = func() bool { return true }
+	m := admin.MemberList.FullName()
+	if _, err := g.admitBot(forUser(t.Context(), "1", ""), m, admin.BotTable()[m]); !errors.Is(err, errCollecting) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -73,6 +73,7 @@ func (r *runtime) gauges() []prometheus.Collector {
 	}
 	out = append(out, r.foreman.Collectors()...)
 	out = append(out, r.backups.Collectors()...)
+	out = append(out, r.bots.Collectors()...)
 	out = append(out, r.alerts.Collectors(r.hooks)...)
 	for i, c := range r.certificates() {
 		out = append(out, prometheus.NewGaugeFunc(prometheus.GaugeOpts{

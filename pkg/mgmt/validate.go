@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -40,6 +41,7 @@ func (c Config) Validate() error {
 	c.Founding.validate(&f)
 	c.Subscription.validate(&f)
 	c.Rates.validate(&f)
+	c.Bot.validate(&f)
 	f.add(c.Ping.Interval >= time.Second && c.Ping.Interval <= 24*time.Hour, "ping.interval %v: want 1s to 24h", c.Ping.Interval)
 	f.add(c.Aux.Memory >= 128<<20 && c.Aux.Memory <= 8<<30, "aux.memory %d: want 134217728 (128 MiB) to 8589934592 (8 GiB)", c.Aux.Memory)
 	return errors.Join(f...)
@@ -108,6 +110,15 @@ func (s Subscription) validate(f *faults) {
 	f.add((s.CertFile == "") == (s.KeyFile == ""), "subscription: want both cert-file and key-file, or neither")
 	for _, x := range []struct{ key, path string }{{"cert-file", s.CertFile}, {"key-file", s.KeyFile}} {
 		f.add(x.path == "" || filepath.IsAbs(x.path), "subscription.%s %q: want an absolute path", x.key, mesh.Quotable(x.path))
+	}
+}
+
+func (b Bot) validate(f *faults) {
+	f.add(b.TokenFile == "" || len(b.APIs) > 0, "bot.api: want at least one URL")
+	for _, a := range b.APIs {
+		u, err := url.Parse(a)
+		f.add(err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "",
+			"bot.api %q: want the base URL of a Bot API, such as https://api.telegram.org", mesh.Quotable(a))
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/chores"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -276,7 +278,13 @@ func TestHowTheBotGoesIsToldOnce(t *testing.T) {
 	w.Ended(chores.BotOutcome{State: mesh.BotNetwork})
 	w.later.Store(int64(downAfter + time.Minute))
 	state(mesh.BotNetwork)
+	if n := collected(t, w.Service, "meshctl_bot_up"); n != 1 {
+		t.Errorf("there are %d metrics of the leader", n)
+	}
 	stop()
+	if n := collected(t, w.Service, "meshctl_bot_up"); n != 0 {
+		t.Errorf("there are %d metrics of who does not lead", n)
+	}
 	if s, d, u := w.events(mesh.EventBotTokenShared), w.events(mesh.EventBotDown), w.events(mesh.EventBotUp); len(s) != 1 || len(d) != 1 || len(u) != 1 || s[0].Object != botObject {
 		t.Errorf("told is %+v, %+v, %+v", s, d, u)
 	}
@@ -312,4 +320,25 @@ func TestWhatEndsIsToldOnceInBatches(t *testing.T) {
 	if n := len(w.waiting(alice)); n != 2*endsBatch+2 {
 		t.Errorf("%d are told then", n)
 	}
+}
+
+// collected is how many series of a metric there are.
+func collected(t *testing.T, s *Service, name string) int {
+	t.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	for _, c := range s.Collectors() {
+		if err := reg.Register(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if f.GetName() == name {
+			return len(f.GetMetric())
+		}
+	}
+	return 0
 }

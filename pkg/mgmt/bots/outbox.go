@@ -77,7 +77,8 @@ func (s *Service) Sent(ctx context.Context, id string, message int64, dropped bo
 		return store.Delete(tx, s.Store.Outbox, id)
 	})
 	if dropped && err == nil {
-		s.Log.Info("notice not taken by its recipient", "kind", "notice")
+		s.begin()
+		s.dropped.WithLabelValues("refused").Inc()
 	}
 	return err
 }
@@ -125,9 +126,11 @@ func (s *Service) dropOld(ctx context.Context, t *term) error {
 		}
 	}
 	slices.Sort(old)
+	s.begin()
 	for batch := range slices.Chunk(old, dropBatch) {
+		dropped := 0
 		_, err := s.Store.Update(ctx, func(tx *store.Tx) error {
-			dropped := 0
+			dropped = 0
 			for _, id := range batch {
 				err := store.Delete(tx, s.Store.Outbox, id)
 				if absent(err) != nil {
@@ -149,6 +152,7 @@ func (s *Service) dropOld(ctx context.Context, t *term) error {
 		if err != nil {
 			return err
 		}
+		s.dropped.WithLabelValues("old").Add(float64(dropped))
 	}
 	return nil
 }

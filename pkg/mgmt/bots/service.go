@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
 	"github.com/meshctl/meshctl/internal/ratelimit"
@@ -60,6 +61,7 @@ type Service struct {
 	asks      *ratelimit.Limiter[mesh.TelegramID]
 	helps     *ratelimit.Limiter[mesh.MemberID]
 	strangers *rate.Limiter
+	dropped   *prometheus.CounterVec
 
 	mu   sync.Mutex // guards what is below
 	term *term      // nil: this server does not lead
@@ -106,6 +108,8 @@ func (s *Service) begin() {
 		s.wrong = ratelimit.New[mesh.TelegramID](rate.Every(time.Hour/wrongCodes), wrongCodes)
 		s.asks = ratelimit.New[mesh.TelegramID](rate.Every(24*time.Hour/asksPerDay), asksPerDay)
 		s.helps = ratelimit.New[mesh.MemberID](rate.Every(time.Hour/helpsPerHour), helpsPerHour)
+		s.dropped = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "meshctl_notices_dropped_total",
+			Help: "Notices that were not sent: too old, or not taken by their recipient."}, []string{"reason"})
 		s.strangers = rate.NewLimiter(rate.Every(strangersEvery), strangersBurst)
 	})
 }
