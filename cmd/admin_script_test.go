@@ -31,6 +31,7 @@ func TestAdminScripts(t *testing.T) {
 	}
 	server := startMgmt(t)
 	t.Run("a certificate is renewed in passing", func(t *testing.T) { renewsInPassing(t, server) })
+	t.Run("a webhook hears of an alert", func(t *testing.T) { hearsOfAlert(t, server) })
 	testscript.Run(t, testscript.Params{
 		Files:         scripts,
 		UpdateScripts: updateScripts(),
