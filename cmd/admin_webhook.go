@@ -112,27 +112,42 @@ func newWebhookTest(a *adminCLI, n noun[admin.WebhookView]) *cobra.Command {
 		Use: "test WEBHOOK", Short: "Post a notice that says nothing", Args: takes("WEBHOOK"), ValidArgsFunction: completeArgs(a, n.refs),
 		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
 			v, err := ask(ctx, s, admin.WebhookTest, admin.Ref{Ref: args[0]})
-			for end := time.Now().Add(wait); err == nil && v.Waiting > 0 && time.Now().Before(end); {
-				select {
-				case <-ctx.Done():
-					return ctx.Err()
-				case <-time.After(lookEvery):
-				}
-				v, err = webhookNow(ctx, s, args[0])
-			}
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case v.Waiting > 0 && v.State.Reason != "":
-				return fmt.Errorf("webhook %s: not taken: %s: %w", v.Name, v.State.Reason, mesh.ErrUnavailable)
-			case v.Waiting > 0:
-				return fmt.Errorf("webhook %s: not taken within %v: %w", v.Name, wait, mesh.ErrUnavailable)
+			}
+			if v, err = s.settled(ctx, v, wait); err != nil {
+				return err
+			}
+			if v.Waiting > 0 {
+				why := orText(v.State.Reason, fmt.Sprintf("nobody has tried within %v", wait))
+				return fmt.Errorf("webhook %s: not taken: %s: %w", v.Name, why, mesh.ErrUnavailable)
 			}
 			return changed(s, n, v, "took it")
 		}),
 	}
 	c.Flags().DurationVar(&wait, "wait", 20*time.Second, "how long to wait for it to be taken")
 	return c
+}
+
+// settled waits until nothing waits for a webhook any more, or it has failed anew.
+func (s *adminSession) settled(ctx context.Context, h admin.WebhookView, wait time.Duration) (admin.WebhookView, error) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for before, end := h.State, time.Now().Add(wait); h.Waiting > 0 && time.Now().Before(end); {
+		if h.State.Reason != "" && h.State != before {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return h, ctx.Err()
+		case <-tick.C:
+		}
+		var err error
+		if h, err = webhookNow(ctx, s, h.Name); err != nil {
+			return h, err
+		}
+	}
+	return h, nil
 }
 
 // webhookNow is a webhook as it is now.
