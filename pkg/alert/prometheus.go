@@ -58,9 +58,9 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%ds", int(d.Seconds()
 
 // title is core-lost as MeshctlCoreLost.
 func title(name string) string {
-	out := "Meshctl"
-	for word := range strings.SplitSeq(name, "-") {
-		out += strings.ToUpper(word[:1]) + word[1:]
+	words := strings.Split(name, "-")
+	for i, word := range words {
+		words[i] = strings.ToUpper(word[:1]) + word[1:]
 	}
-	return out
+	return "Meshctl" + strings.Join(words, "")
 }
