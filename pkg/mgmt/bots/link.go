@@ -18,6 +18,7 @@ const (
 	maxShown    = 64 // letters of a name that Telegram shows
 	maxAsked    = 64
 	maxData     = 512
+	maxDraft    = 4*maxWords + 64 // of an operator, who writes to many: bytes of the letters, and to whom
 	maxWait     = 24 * time.Hour
 )
 
@@ -162,7 +163,11 @@ func (s *Service) expect(ctx context.Context, req mesh.TelegramChat) (admin.None
 		return admin.None{}, err
 	}
 	req.ID = p.Number.String()
-	if len(req.Asked) > maxAsked || len(req.Data) > maxData {
+	most := maxData
+	if p.Admin.ID != "" {
+		most = maxDraft
+	}
+	if len(req.Asked) > maxAsked || len(req.Data) > most {
 		return admin.None{}, fmt.Errorf("bots: note a question: it is too long: %w", mesh.ErrInvalid)
 	}
 	if last := s.now().Add(maxWait); req.Until.After(last) {

@@ -27,9 +27,6 @@ import (
 	"github.com/meshctl/meshctl/pkg/store"
 )
 
-// actor is who does what nobody asked for.
-const actor mesh.Actor = "system:bot"
-
 const (
 	// wrongCodes are how many codes that are wrong a user may show in an hour.
 	wrongCodes = 5
