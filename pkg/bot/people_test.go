@@ -242,11 +242,15 @@ func TestAMemberIsHelped(t *testing.T) {
 		c.say(u, "/ask")
 		c.say(u, "It is <slow> today")
 		asked := c.hears(op, "It is <slow> today")
+		c.api.Wait(c.t, "it is known whose question that is", func() bool {
+			all, _, err := c.store.Threads.List(c.t.Context())
+			return err == nil && len(all) > 0
+		})
 		op.Reply(asked.ID, "We look at it")
 		answered := c.hears(u, "We look at it")
 		u.Reply(answered.ID, "Thank you")
 		c.hears(op, "Thank you")
-		op.Reply(1, "to nobody")
+		op.Reply(c.hears(op, words(said(c.lang).HTML("answer.done"))).ID, "to nobody")
 		c.api.Settle(c.t)
 	})
 }
