@@ -6,7 +6,7 @@ import (
 
 const (
 	// hands is how many chats are attended to at the same time.
-	hands = 16
+	hands = 32
 	// maxQueue is how much of one chat may wait.
 	maxQueue = 20
 )

@@ -108,15 +108,15 @@ func (b *Bot) refused(ctx context.Context, s *Session, err error) {
 		}
 	}
 	b.api.Handled()
-	if telegram.FailureOf(err) != 0 {
-		b.Log.Warn("answer not sent", "err", err)
-		return
+	if telegram.FailureOf(err) == 0 {
+		if mesh.Kind(err) == nil {
+			b.Log.Error("update not handled", "reason", "internal")
+		}
+		err = s.Fail(ctx, err)
 	}
-	if mesh.Kind(err) == nil && !Done(err) {
-		b.Log.Error("update not handled", "err", err)
-	}
-	if err := s.Fail(ctx, err); err != nil {
-		b.Log.Warn("answer not sent", "err", err)
+	// What Telegram says may quote what was written, and servers name people.
+	if e, ok := errors.AsType[*telegram.Error](err); ok {
+		b.Log.Warn("answer not sent", "code", e.Code)
 	}
 }
 
