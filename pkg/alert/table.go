@@ -90,7 +90,9 @@ func eventRules() []Rule {
 		{Name: "cell-unreachable", Severity: mesh.Critical, What: "entries do not reach the cores of a cell",
 			Raise: types(mesh.EventCellUnreachable), End: types(mesh.EventCellReachable), Clear: defaultClear, Repeat: remindCritical},
 		{Name: "cert-order-failed", Severity: mesh.Warning, What: "a certificate that clients see could not be ordered",
-			Raise: types(mesh.EventCertOrderFailed), End: types(mesh.EventCertOrdered), Repeat: remindWarning},
+			// Of an account nobody says that it is well again. What is not ordered in
+			// time is near its end before long.
+			Raise: types(mesh.EventCertOrderFailed), End: types(mesh.EventCertOrdered), Lasts: day},
 	}
 }
 
