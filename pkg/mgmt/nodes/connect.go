@@ -207,6 +207,7 @@ func (s *Service) attend(ctx context.Context, se *session, in <-chan *controlpb.
 			if err := s.receive(ctx, se, m); err != nil {
 				return err
 			}
+			se.hear(time.Now()) // the time that took here is no silence of the node
 		case <-tick.C:
 			if silence := se.silent(time.Now()); silence > s.times.Ping*5/2 {
 				return fmt.Errorf("nodes: %s has been silent for %v: %w", se.node, silence.Round(time.Millisecond), mesh.ErrUnavailable)
