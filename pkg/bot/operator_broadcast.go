@@ -17,9 +17,8 @@ const (
 	actBroadcastSend = "wS"
 )
 
-// maxBroadcast is how many letters a broadcast has: it fits one message, with who
-// writes it.
-const maxBroadcast = 3000
+// maxBroadcast is how many letters a broadcast has, as the server wants it.
+const maxBroadcast = 2000
 
 func opBroadcast() Routes {
 	return Routes{
@@ -81,8 +80,7 @@ func askBroadcast(ctx context.Context, s *Session, cell string) error {
 func previewBroadcast(ctx context.Context, s *Session, data, text string) error {
 	cell, _, _ := strings.Cut(data, "\n")
 	if utf8.RuneCountInString(text) > maxBroadcast {
-		_, err := s.Say(ctx, Screen{Text: s.T.HTML("op.broadcast.long", "n", maxBroadcast)})
-		return err
+		return s.Ask(ctx, "op-broadcast", cell, Screen{Text: s.T.HTML("op.broadcast.long", "n", maxBroadcast), Rows: [][]Button{Row(s.back(actBroadcast))}})
 	}
 	to, err := readersOf(ctx, s, cell)
 	if err != nil {

@@ -134,6 +134,24 @@ func TestAnAdministratorWhoIsSuspendedOperatesNoMore(t *testing.T) {
 	}
 }
 
+func TestALongBroadcastArrivesWhole(t *testing.T) {
+	c, op, alice := newOperated(t)
+	a := c.somebody("Alice")
+	c.linked(a, mesh.TelegramUser{Member: alice.ID})
+	c.say(op, "/broadcast")
+	c.press(op, "op.button.all")
+	c.say(op, strings.Repeat("ж", 2001))
+	if !strings.Contains(op.Last().Plain, "too long") {
+		t.Errorf("the answer to what is too long is\n%s", op.Last().Plain)
+	}
+	text := "Beginning " + strings.Repeat("ж", 1980) + " <end>"
+	c.say(op, text)
+	c.pressLabel(op, said("en").Plain("op.button.send", "n", said("en").Plain("op.broadcast.people", "n", 1)))
+	if m := c.hears(a, "Beginning"); !strings.HasSuffix(m.Plain, text) {
+		t.Errorf("%d of %d bytes arrived", len(m.Plain), len(text))
+	}
+}
+
 func (c *conversation) suspend(id mesh.AdminID) {
 	c.write(func(tx *store.Tx) error {
 		return store.Update(tx, c.store.Admins, id, func(a *mesh.Administrator) error {
