@@ -17,12 +17,20 @@ func auditNoun() noun[mesh.AuditRecord] {
 		id: id, label: id,
 		columns: []column[mesh.AuditRecord]{
 			text("TIME", func(r mesh.AuditRecord) string { return stamp(r.Time) }),
-			text("ACTOR", func(r mesh.AuditRecord) string { return string(r.Actor) }),
+			text("ACTOR", actorOf),
 			text("ACTION", func(r mesh.AuditRecord) string { return r.Action }),
 			text("OBJECTS", func(r mesh.AuditRecord) string { return listOf(objects(r)) }),
 			text("REQUEST", func(r mesh.AuditRecord) string { return r.Request }),
 		},
 	}
+}
+
+// actorOf names who made a change, and how they spoke if not with a certificate.
+func actorOf(r mesh.AuditRecord) string {
+	if r.Via == "" {
+		return string(r.Actor)
+	}
+	return string(r.Actor) + " via " + r.Via
 }
 
 // objects names what a record changed, with what it was called.
@@ -51,8 +59,8 @@ func newAdminAudit(a *adminCLI) *cobra.Command {
 		return req, err
 	})
 	c.Short = "List changes, newest first; -o json shows before and after"
-	c.Flags().StringVar(&actor, "actor", "", "only changes by this actor, such as admin:ID or local:0")
+	c.Flags().StringVar(&actor, "actor", "", "only changes by this actor, such as admin:ID, local:0 or telegram:NUMBER; with a colon at its end all of a kind, such as telegram:")
 	c.Flags().StringVar(&object, "object", "", "only changes of this object: kind/id or an id")
 	c.Flags().StringVar(&since, "since", "", "only changes since: 2h, 2027-01-31 or a time")
-	return group("audit", "Who changed what", c)
+	return group("audit", "Who changed what", c, newAuditVerify(a))
 }

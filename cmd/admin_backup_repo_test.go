@@ -19,6 +19,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/meshctl/meshctl/pkg/audit"
 	"github.com/meshctl/meshctl/pkg/backup"
 	"github.com/meshctl/meshctl/pkg/backup/repo"
 	"github.com/meshctl/meshctl/pkg/ca"
@@ -32,6 +33,7 @@ type scribe struct {
 	renderer backup.Renderer
 	state    backup.State
 	audit    []backup.Object
+	last     mesh.AuditSegment // of the chain over them
 	made     time.Time
 }
 
@@ -40,7 +42,8 @@ type scribe struct {
 //	backup REPOSITORY ACTION FOLDER/ID [JSON]
 //
 // which commits one change: the object is what JSON says, or gone. It sets ROOT,
-// and leaves the identity that opens the backup in backup.key.
+// and leaves the identity that opens the backup in backup.key. The change
+// "auditchain" is a link over the audit records that none covers yet.
 func writeBackup(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 || len(args) > 4 {
 		ts.Fatalf("usage: backup REPOSITORY ACTION FOLDER/ID [JSON]")
@@ -55,7 +58,11 @@ func writeBackup(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 4 {
 		text = args[3]
 	}
-	ts.Check(s.change(args[1], args[2], text))
+	if args[2] == audit.FolderChain {
+		ts.Check(s.link())
+	} else {
+		ts.Check(s.change(args[1], args[2], text))
+	}
 	ts.Check(s.push(context.Background(), args[0]))
 }
 
@@ -144,6 +151,25 @@ func (s *scribe) change(action, object, text string) error {
 	}
 	data, err := json.Marshal(rec)
 	s.audit = append(s.audit, backup.Object{Folder: backup.FolderAudit, ID: rec.ID, JSON: data})
+	return err
+}
+
+// link chains the records that no link covers yet.
+func (s *scribe) link() error {
+	var records []audit.Record
+	for _, o := range s.audit {
+		if o.ID > s.last.Through {
+			records = append(records, audit.Record{ID: o.ID, JSON: o.JSON})
+		}
+	}
+	next, err := audit.Link(s.last, records, s.made)
+	if err != nil {
+		return err
+	}
+	s.last = next
+	s.state.Revision++
+	data, err := json.Marshal(next)
+	s.state.Objects = append(s.state.Objects, backup.Object{Folder: audit.FolderChain, ID: next.ID, JSON: data})
 	return err
 }
 
