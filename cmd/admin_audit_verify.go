@@ -173,15 +173,16 @@ func printAudit(w io.Writer, where string, r mesh.AuditReport) error {
 
 // recordsLine says how many records were compared, and how many were not.
 func recordsLine(r mesh.AuditReport) string {
-	text := fmt.Sprintf("%d compared", r.Records)
+	parts := []string{fmt.Sprintf("%d compared", r.Records)}
 	for _, more := range []struct {
 		n    int
 		what string
 	}{{r.Open, "not chained yet"}, {r.Earlier, "older than the chain"}} {
 		if more.n > 0 {
-			text += fmt.Sprintf(", %d %s", more.n, more.what)
+			parts = append(parts, fmt.Sprintf("%d %s", more.n, more.what))
 		}
 	}
+	text := strings.Join(parts, ", ")
 	if r.Trimmed > 0 {
 		text += "; those of the oldest " + counted(r.Trimmed, "link") + " are no longer kept"
 	}
