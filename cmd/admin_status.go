@@ -55,10 +55,11 @@ func meshFields(v admin.Status, now time.Time) []field {
 		{"Members", count(v.Members)},
 		{"Devices", count(v.Devices)},
 		{"Cells", count(v.Cells)},
-		{"Cores", coreStates(v.Cores)},
+		{"Cores", countedBy(v.Cores)},
 		{"Entries online", fmt.Sprintf("%d of %d", v.EntriesOnline, v.Entries)},
 		{"Routes", count(v.Routes)},
 		{"Moved", moved(v.Used)},
+		{"Alerts", countedBy(v.Alerts)},
 		{"On trial", onTrial(v.Rollouts)},
 		{"Database", databaseUse(v.Server.Etcd)},
 		{"Dead-man ping", pingState(v.Server, now)},
@@ -83,8 +84,8 @@ func databaseUse(e admin.EtcdStatus) string {
 	return size(e.BytesUsed) + " in use, " + size(e.Bytes) + " of " + size(e.Quota) + " on disk"
 }
 
-// coreStates is "3 (2 ready, 1 lost)".
-func coreStates(by map[string]int) string {
+// countedBy is "3 (1 lost, 2 ready)".
+func countedBy(by map[string]int) string {
 	total, parts := 0, []string{}
 	for _, state := range slices.Sorted(maps.Keys(by)) {
 		total += by[state]

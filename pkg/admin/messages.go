@@ -364,6 +364,7 @@ type Status struct {
 	EntriesOnline   int            `json:"entriesOnline"`
 	Entries         int            `json:"entries"`
 	Used            mesh.Traffic   `json:"used,omitzero"`     // by all devices
+	Alerts          map[string]int `json:"alerts,omitzero"`   // that fire, by severity
 	Rollouts        []RolloutView  `json:"rollouts,omitzero"` // that not all nodes run
 	Warnings        []string       `json:"warnings,omitzero"`
 }

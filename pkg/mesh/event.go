@@ -54,6 +54,7 @@ const (
 	EventRouteProbing     EventType = "route-probing"
 	EventCellCompromised  EventType = "cell-compromised"
 	EventCellRestored     EventType = "cell-restored"
+	EventCellRetired      EventType = "cell-retired"
 	EventCellUnreachable  EventType = "cell-unreachable"
 	EventCellReachable    EventType = "cell-reachable"
 	EventMeterDrift       EventType = "meter-drift"

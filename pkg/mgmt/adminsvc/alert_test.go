@@ -2,6 +2,7 @@ package adminsvc
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -37,6 +38,10 @@ func TestAlertsAreListedByWhatMatters(t *testing.T) {
 	down := r.raise(alert.CellDown, "cell/"+string(cell.ID), mesh.Critical, mesh.AlertFiring)
 	over := r.raise(alert.NoEntry, "mesh/entries", mesh.Critical, mesh.AlertResolved)
 	soon := r.raise(alert.EntryLost, "entry/gone", mesh.Info, mesh.AlertPending)
+	st := must(r.statusGet(r.ctx(), admin.None{}))(t)
+	if want := map[string]int{"warning": 1, "critical": 1}; !maps.Equal(st.Alerts, want) {
+		t.Errorf("alerts in status %v, want %v", st.Alerts, want)
+	}
 	for name, c := range map[string]struct {
 		req  admin.AlertListRequest
 		want []string

@@ -176,8 +176,8 @@ func (s *Service) setCell(tx *store.Tx, c *mesh.Cell, req admin.CellSetRequest) 
 	return s.setCellState(c, req.State)
 }
 
-// cellEvent tells of a cell whose members are served elsewhere from now on, or at
-// home again.
+// cellEvent tells of a cell whose members are served elsewhere from now on, for
+// good or not, or at home again.
 func cellEvent(tx *store.Tx, was mesh.CellState, c mesh.Cell) error {
 	e := mesh.Event{Object: "cell/" + string(c.ID), Cause: fmt.Sprintf("cell %s is %s, and was %s", c.Name, c.State, was)}
 	switch {
@@ -185,6 +185,8 @@ func cellEvent(tx *store.Tx, was mesh.CellState, c mesh.Cell) error {
 		e.Type, e.Severity, e.Advice = mesh.EventCellCompromised, mesh.Critical, "its members are served elsewhere meanwhile: put new cores under another suffix, or restore it"
 	case c.State == mesh.CellActive && was == mesh.CellCompromised:
 		e.Type, e.Severity = mesh.EventCellRestored, mesh.Info
+	case c.State == mesh.CellRetired && was != mesh.CellRetired:
+		e.Type, e.Severity = mesh.EventCellRetired, mesh.Info
 	default:
 		return nil
 	}

@@ -113,7 +113,7 @@ func TestACellThatIsLostAndRestoredIsTold(t *testing.T) {
 	for _, e := range must(r.eventList(r.ctx(), admin.EventListRequest{}))(t).Items {
 		got = append(got, e.Type)
 	}
-	if want := []mesh.EventType{mesh.EventCellRestored, mesh.EventCellCompromised}; !slices.Equal(got, want) {
+	if want := []mesh.EventType{mesh.EventCellRetired, mesh.EventCellRestored, mesh.EventCellCompromised}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

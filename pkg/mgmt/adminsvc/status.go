@@ -72,6 +72,16 @@ func (s *Service) statusGet(ctx context.Context, _ admin.None) (admin.Status, er
 	if err != nil {
 		return st, err
 	}
+	alerts, _, err := s.Store.Alerts.List(ctx)
+	if err != nil {
+		return st, err
+	}
+	st.Alerts = map[string]int{}
+	for _, a := range alerts {
+		if a.State == mesh.AlertFiring {
+			st.Alerts[string(a.Severity)]++
+		}
+	}
 	ordering, err := s.orderWarnings(ctx, u)
 	if err != nil {
 		return st, err

@@ -115,7 +115,7 @@ func (s *Service) teller(e mesh.Event) func(*store.Tx, *mesh.BotTold) error {
 			return nil
 		}
 		return func(tx *store.Tx, _ *mesh.BotTold) error { return s.ofDevice(tx, mesh.DeviceID(id)) }
-	case mesh.EventCellCompromised, mesh.EventCellRestored:
+	case mesh.EventCellCompromised, mesh.EventCellRestored, mesh.EventCellRetired:
 		return func(tx *store.Tx, _ *mesh.BotTold) error { return s.ofCell(tx, e.Type, mesh.CellID(id)) }
 	}
 	return nil
@@ -176,8 +176,11 @@ func (s *Service) ofCell(tx *store.Tx, what mesh.EventType, id mesh.CellID) erro
 		return absent(err)
 	}
 	state := "compromised"
-	if what == mesh.EventCellRestored {
+	switch what {
+	case mesh.EventCellRestored:
 		state = "restored"
+	case mesh.EventCellRetired:
+		state = "retired"
 	}
 	return s.tell(tx, toMembers+string(id), mesh.NoticeCellMoved, map[string]string{"cell": c.Name, "state": state})
 }
