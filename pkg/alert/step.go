@@ -22,6 +22,8 @@ const (
 	budgetTime  = 10 * time.Minute
 	maxAlerts   = 1000 // that stand at the same time
 	maxCauseLen = 400
+	// clocksDiffer is how far a time may lie ahead: servers' clocks do.
+	clocksDiffer = time.Minute
 )
 
 // Change is one alert as it is from now on.
@@ -55,6 +57,7 @@ func (b Book) Step(alerts map[string]mesh.Alert, in Input, now time.Time) []Chan
 	}
 	var out []Change
 	for id, a := range alerts {
+		a = notAhead(a, now)
 		r, ok := b.rules[a.Rule]
 		c, on := holds[id]
 		switch {
@@ -89,7 +92,18 @@ func (b Book) begins(r Rule, c Condition, now time.Time) Change {
 	if !c.Since.IsZero() {
 		a.Since = c.Since
 	}
-	return b.goesOn(r, a, c, now)
+	return b.goesOn(r, notAhead(a, now), c, now)
+}
+
+// notAhead is an alert without times that a server wrote whose clock was ahead:
+// until they came, it would neither begin nor clear.
+func notAhead(a mesh.Alert, now time.Time) mesh.Alert {
+	for _, t := range []*time.Time{&a.Since, &a.Changed, &a.Told, &a.Clearing} {
+		if t.Sub(now) > clocksDiffer {
+			*t = now
+		}
+	}
+	return a
 }
 
 // goesOn is an alert whose cause is there.
