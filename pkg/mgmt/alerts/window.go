@@ -115,7 +115,7 @@ func (w *window) news() <-chan struct{} {
 	return w.wake
 }
 
-// all are the events of the window, oldest first, and the moment up to which they
+// all are the events of the window, the first that was written first, and the moment up to which they
 // are all there; false before they were read.
 func (w *window) all() ([]store.Item[mesh.Event], store.Rev, bool) {
 	w.mu.Lock()
@@ -131,7 +131,11 @@ func (w *window) all() ([]store.Item[mesh.Event], store.Rev, bool) {
 		for _, it := range w.events {
 			w.sorted = append(w.sorted, it)
 		}
-		slices.SortFunc(w.sorted, func(a, b store.Item[mesh.Event]) int { return cmp.Compare(a.Key, b.Key) })
+		// In the order in which they were written: ids are of the clocks of several
+		// servers, and an end must not come before its beginning.
+		slices.SortFunc(w.sorted, func(a, b store.Item[mesh.Event]) int {
+			return cmp.Or(cmp.Compare(a.Rev, b.Rev), cmp.Compare(a.Key, b.Key))
+		})
 	}
 	return w.sorted, w.rev, w.synced
 }
