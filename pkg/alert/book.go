@@ -95,7 +95,7 @@ func known(name string) error {
 	if like := mesh.Nearest(name, names); len(like) > 0 {
 		return mesh.WithHint(err, "did you mean "+like[0]+"?")
 	}
-	return mesh.WithHint(err, "see meshctl admin alert rules")
+	return mesh.WithHint(err, "see meshctl admin alert rule list")
 }
 
 // Muted says whether people are not to be told of an alert at now.
