@@ -2,10 +2,13 @@ package cmd
 
 import (
 	"context"
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,6 +51,9 @@ func settingsNoun() noun[mesh.Config] {
 				{"subscription.agents", rulesIn(c.Subscription.Agents)},
 				{"labels.every", longOrNone(c.Labels.Every)},
 				{"labels.overlap", longOrNone(c.Labels.Overlap)},
+				{"bot.noSecrets", whenSet(c.Bot.NoSecrets)},
+				{"bot.noGuests", whenSet(c.Bot.NoGuests)},
+				{"bot.deviceLimit", whenSet(c.Bot.DeviceLimit)},
 				{"epoch", fmt.Sprint(c.Epoch)},
 			}
 		},
@@ -60,6 +66,15 @@ func longOrNone(d mesh.Duration) string {
 		return ""
 	}
 	return shortDuration(time.Duration(d))
+}
+
+// whenSet is a setting that is left out when it is not set.
+func whenSet[T comparable](v T) string {
+	var unset T
+	if v == unset {
+		return ""
+	}
+	return fmt.Sprint(v)
 }
 
 func rulesIn(rules []mesh.AgentRule) string {
@@ -95,11 +110,13 @@ func newSettingsSet(a *adminCLI) *cobra.Command {
 --file takes a JSON merge patch (RFC 7396) as JSON or YAML.`,
 		Example: `  meshctl admin config set entryAddresses=203.0.113.7:443,203.0.113.8:443
   meshctl admin config set certLife.node=720h staleIfError=48h
-  meshctl admin config set subscription.name=sub.example.net subscription.title='Our network'`,
+  meshctl admin config set subscription.name=sub.example.net subscription.title='Our network'
+  meshctl admin config set bot.noSecrets=true bot.deviceLimit=3`,
 		Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: cobra.FixedCompletions([]string{"mgmtAddresses=", "entryAddresses=", "allowedAddresses=", "certLife.node=", "certLife.admin=", "certLife.mgmt=", "renewGrace=", "staleIfError=",
 			"subscription.name=", "subscription.certificate=", "subscription.title=", "subscription.announce=", "subscription.supportUrl=",
-			"subscription.pageUrl=", "subscription.updateInterval=", "labels.every=", "labels.overlap="},
+			"subscription.pageUrl=", "subscription.updateInterval=", "labels.every=", "labels.overlap=",
+			"bot.noSecrets=", "bot.noGuests=", "bot.deviceLimit="},
 			cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace),
 		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
 			patch, err := readPatch(ctx, s.cmd.InOrStdin(), file, args)
@@ -184,6 +201,20 @@ func patchValue(key, text string) (any, error) {
 		}
 		return v, nil
 	}
+	switch kindOf(key) {
+	case reflect.Bool:
+		v, err := strconv.ParseBool(text)
+		if err != nil {
+			return nil, usagef("%s: want true or false", key)
+		}
+		return v, nil
+	case reflect.Int, reflect.Int64:
+		v, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, usagef("%s: want a whole number", key)
+		}
+		return v, nil
+	}
 	if !strings.HasSuffix(key, "Addresses") {
 		return text, nil
 	}
@@ -194,4 +225,33 @@ func patchValue(key, text string) (any, error) {
 		}
 	}
 	return list, nil
+}
+
+// kindOf is the kind of a setting's value in JSON; of one that writes itself as a
+// text, and of one that there is not, it is a string: the server knows better.
+func kindOf(key string) reflect.Kind {
+	t := reflect.TypeFor[mesh.Config]()
+	for name := range strings.SplitSeq(key, ".") {
+		if t.Kind() != reflect.Struct {
+			return reflect.String
+		}
+		f, ok := settingOf(t, name)
+		if !ok {
+			return reflect.String
+		}
+		t = f
+	}
+	if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) || t.Implements(reflect.TypeFor[json.Marshaler]()) {
+		return reflect.String
+	}
+	return t.Kind()
+}
+
+func settingOf(t reflect.Type, name string) (reflect.Type, bool) {
+	for f := range t.Fields() {
+		if n, _, _ := strings.Cut(f.Tag.Get("json"), ","); n == name {
+			return f.Type, true
+		}
+	}
+	return nil, false
 }

@@ -35,12 +35,14 @@ func TestAgesAndSizesReadWell(t *testing.T) {
 }
 
 func TestPatchOf(t *testing.T) {
-	got, err := patchOf([]string{"certLife.node=720h", "certLife.admin=1h", "entryAddresses=a:1, b:2", "allowedAddresses=", `mgmtAddresses=["c:3"]`, "renewGrace=null", "x=a=b"})
-	want := `{"allowedAddresses":[],"certLife":{"admin":"1h","node":"720h"},"entryAddresses":["a:1","b:2"],"mgmtAddresses":["c:3"],"renewGrace":null,"x":"a=b"}`
+	got, err := patchOf([]string{"certLife.node=720h", "certLife.admin=1h", "entryAddresses=a:1, b:2", "allowedAddresses=", `mgmtAddresses=["c:3"]`, "renewGrace=null", "x=a=b",
+		"bot.noSecrets=true", "bot.noGuests=false", "bot.deviceLimit=3", "subscription.title=2026", "subscription.updateInterval=12h"})
+	want := `{"allowedAddresses":[],"bot":{"deviceLimit":3,"noGuests":false,"noSecrets":true},"certLife":{"admin":"1h","node":"720h"},"entryAddresses":["a:1","b:2"],` +
+		`"mgmtAddresses":["c:3"],"renewGrace":null,"subscription":{"title":"2026","updateInterval":"12h"},"x":"a=b"}`
 	if err != nil || string(got) != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
-	for _, bad := range []string{"", "=x", "x", "x=[1", "x={"} {
+	for _, bad := range []string{"", "=x", "x", "x=[1", "x={", "bot.noSecrets=1x", "bot.deviceLimit=many"} {
 		if _, err := patchOf([]string{bad}); err == nil {
 			t.Errorf("%q passed", bad)
 		}

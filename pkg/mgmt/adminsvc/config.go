@@ -159,8 +159,11 @@ func badValue(name string, text []byte, want string) error {
 }
 
 func wanted(t reflect.Type) string {
-	if t.Kind() == reflect.String {
+	switch t.Kind() {
+	case reflect.String:
 		return "a text"
+	case reflect.Bool:
+		return "true or false"
 	}
 	switch t {
 	case reflect.TypeFor[[]mesh.AgentRule]():
