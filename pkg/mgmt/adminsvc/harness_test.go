@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/ca"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -128,8 +126,3 @@ func refused(t *testing.T, err, kind error, says string) {
 		t.Errorf("got error %v (hint: %s), want %v that says %q", err, mesh.Hint(err), kind, says)
 	}
 }
-
-// registrar collects what admin.Serve registers.
-type registrar struct{ desc *grpc.ServiceDesc }
-
-func (r *registrar) RegisterService(d *grpc.ServiceDesc, _ any) { r.desc = d }

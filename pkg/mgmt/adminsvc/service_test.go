@@ -13,24 +13,6 @@ import (
 	"github.com/meshctl/meshctl/pkg/store"
 )
 
-func TestEveryMethodHasOneHandler(t *testing.T) {
-	var r registrar
-	admin.Serve(&r, (&Service{}).Bindings())
-	got := map[string]int{}
-	for _, m := range r.desc.Methods {
-		got["/"+admin.Service+"/"+m.MethodName]++
-	}
-	for name := range admin.Table() {
-		if got[name] != 1 {
-			t.Errorf("method %s has %d handlers, want 1", name, got[name])
-		}
-		delete(got, name)
-	}
-	for name := range got {
-		t.Errorf("method %s is not in the table", name)
-	}
-}
-
 func TestChangeWithoutCallerIsDenied(t *testing.T) {
 	r := newRig(t)
 	_, err := r.memberAdd(context.Background(), admin.MemberAddRequest{Name: "alice"})
