@@ -40,7 +40,7 @@ type muteFlags struct {
 }
 
 func (f *muteFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.rule, "rule", "", "alerts of this rule: see `meshctl admin alert rule list`")
+	c.Flags().StringVar(&f.rule, "rule", "", "alerts of this rule, one of meshctl admin alert rule list")
 	c.Flags().StringVar(&f.object, "object", "", "alerts of this object: kind/name or kind/id, such as core/oslo")
 	c.Flags().BoolVar(&f.all, "all", false, "all alerts")
 	c.MarkFlagsMutuallyExclusive("all", "rule")

@@ -16,7 +16,7 @@ func alertRuleNoun() noun[admin.AlertRuleView] {
 		if d == 0 {
 			return none
 		}
-		return d.String()
+		return shortDuration(time.Duration(d))
 	}
 	state := func(r admin.AlertRuleView) string {
 		switch {
