@@ -12,12 +12,7 @@ import (
 func guestCardRoutes() Routes {
 	return Routes{
 		Commands: []Command{
-			operates("guests", func(ctx context.Context, s *Session, ref string) error {
-				if ref != "" {
-					return onGuest(showGuest)(ctx, s, ref)
-				}
-				return showGuests(ctx, s, "")
-			}),
+			operates("guests", onGuest(showGuest)),
 			operates("approve", func(ctx context.Context, s *Session, rest string) error {
 				ref, cell, _ := strings.Cut(rest, " ")
 				if cell = strings.TrimSpace(cell); cell == "" {
@@ -81,9 +76,12 @@ func guestState(s *Session, g admin.BotGuest) string {
 }
 
 // onGuest finds the guest that a button names by id, or a command by Telegram's
-// number.
+// number; without either it shows who is there.
 func onGuest(do func(context.Context, *Session, admin.BotGuest) error) func(context.Context, *Session, string) error {
 	return func(ctx context.Context, s *Session, ref string) error {
+		if ref == "" {
+			return showGuests(ctx, s, "")
+		}
 		list, err := s.guests(ctx)
 		if err != nil {
 			return err

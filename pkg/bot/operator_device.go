@@ -68,11 +68,19 @@ func (s *Session) deviceAbout(d admin.DeviceView) string {
 	return about
 }
 
+// standing is how a device is served, in the words of op.standing.
+func standing(d admin.DeviceView) string {
+	if d.Standing == mesh.StandingOK && d.Waiting != "" {
+		return "waiting"
+	}
+	return string(d.Standing)
+}
+
 func (s *Session) deviceText(d admin.DeviceView) string {
 	t := s.T
 	var l lines
 	l.add(t.HTML("op.device.card", "mark", s.deviceMark(d), "name", d.Name, "member", d.MemberName))
-	l.add(t.HTML("op.device.state", "standing", t.Plain("op.standing."+string(d.Standing))))
+	l.add(t.HTML("op.device.state", "standing", t.Plain("op.standing."+standing(d))))
 	l.gap()
 	s.devicePlace(&l, d)
 	l.gap()
@@ -186,6 +194,17 @@ func endDevice(ctx context.Context, s *Session, ref string) error {
 	return s.sure(ctx, text, s.back(actDevice, id), s.button("revoke", actDeviceEnded, id))
 }
 
+// maxWarning is how much of a warning stands below a link: two of them and the rest
+// fit into the caption of a picture.
+const maxWarning = 200
+
+func shortened(text string) string {
+	if r := []rune(text); len(r) > maxWarning {
+		return string(r[:maxWarning]) + "…"
+	}
+	return text
+}
+
 // sendLink sends a link, which is shown this once, with a picture of it.
 func sendLink(ctx context.Context, s *Session, d admin.DeviceView, link admin.SubscriptionLink) error {
 	code, err := qr.New(link.URL)
@@ -199,7 +218,7 @@ func sendLink(ctx context.Context, s *Session, d admin.DeviceView, link admin.Su
 	var l lines
 	l.add(s.T.HTML("op.device.link", "name", d.Name, "member", d.MemberName, "url", link.URL))
 	for _, w := range link.Warnings[:min(len(link.Warnings), 2)] {
-		l.add(s.T.HTML("op.device.warning", "text", mesh.Quotable(w)))
+		l.add(s.T.HTML("op.device.warning", "text", shortened(w)))
 	}
 	_, err = s.Photo(ctx, png, Screen{Text: l.String(), Rows: [][]Button{Row(s.back(actDevice, string(d.ID)))}})
 	return err

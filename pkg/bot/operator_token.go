@@ -148,11 +148,20 @@ func showToken(ctx context.Context, s *Session, id, note string) error {
 	return s.Show(ctx, Screen{Text: noted(note, s.tokenText(v, n)), Rows: append(rows, Row(s.back(actTokens)))})
 }
 
+// tokenState is the name of a state in op.state, whose words agree with a token in
+// languages that have genders.
+func tokenState(state mesh.TokenState) string {
+	if state == mesh.TokenRevoked {
+		return "token-revoked"
+	}
+	return string(state)
+}
+
 func (s *Session) tokenText(v admin.TokenView, n names) string {
 	t := s.T
 	var l lines
 	l.add(t.HTML("op.token.card", "what", s.whatJoins(v, n)))
-	l.add(t.HTML("op.token.state", "state", s.state(string(v.State))))
+	l.add(t.HTML("op.token.state", "state", s.state(tokenState(v.State))))
 	if v.Role == mesh.RoleCore {
 		l.add(t.HTML("op.token.for", "member", n.members[v.Member], "cell", n.cells[v.Cell]))
 	}
