@@ -17,10 +17,10 @@ func (s *Server) bot(ctx context.Context) (bots.Connection, error) {
 			return "", nil
 		}
 		text, err := from(ctx)
-		if err == nil {
-			text, err = check(text)
-		}
 		if err != nil {
+			return "", setup(fmt.Errorf("mgmt: configuration: %w", err)) // which names the key
+		}
+		if text, err = check(text); err != nil {
 			return "", setup(fmt.Errorf("mgmt: configuration: %s: %w", key, err))
 		}
 		return text, nil
