@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-func sameAs(t *testing.T, file, got string) {
+// SameAs compares with a file of testdata, which UPDATE=1 writes anew.
+func SameAs(t *testing.T, file, got string) {
 	t.Helper()
 	if os.Getenv("UPDATE") != "" {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {

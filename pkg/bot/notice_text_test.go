@@ -86,7 +86,7 @@ func TestNoticesAreAsTheyWere(t *testing.T) {
 				t.Errorf("%s: %s is not escaped:\n%s", lang, n.Kind, text)
 			}
 		}
-		sameAs(t, filepath.Join("testdata", "golden", lang, "notices.txt"), b.String())
+		SameAs(t, filepath.Join("testdata", "golden", lang, "notices.txt"), b.String())
 	}
 }
 

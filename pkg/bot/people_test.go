@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshctl/meshctl/pkg/bot"
 	"github.com/meshctl/meshctl/pkg/bot/bottest"
 	"github.com/meshctl/meshctl/pkg/mesh"
 	"github.com/meshctl/meshctl/pkg/store"
@@ -34,7 +35,7 @@ func inBoth(t *testing.T, name string, hold func(*conversation)) {
 			for _, u := range c.parts {
 				b.WriteString("=== " + u.Name + "\n" + u.Transcript(0))
 			}
-			sameAs(t, filepath.Join("testdata", "golden", lang, name+".txt"), plain(b.String()))
+			bot.SameAs(t, filepath.Join("testdata", "golden", lang, name+".txt"), plain(b.String()))
 		})
 	}
 }
