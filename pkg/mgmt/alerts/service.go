@@ -69,8 +69,8 @@ func (s *Service) Run(ctx context.Context) error {
 
 // lead takes steps for as long as this server leads.
 func (s *Service) lead(ctx context.Context) error {
-	s.Log.Info("leadership taken", "unit", Office)
-	defer s.Log.Info("leadership ended", "unit", Office)
+	s.Log.Info("leadership taken")
+	defer s.Log.Info("leadership ended")
 	own, cancel := context.WithCancel(ctx)
 	l := newLook(s)
 	var wg sync.WaitGroup
