@@ -81,7 +81,7 @@ func (s *Service) bindable(ctx context.Context, tx *store.Tx, ref string) (mesh.
 	a, err := store.Lookup(tx, s.Store.Admins, ref)
 	switch {
 	case mesh.Kind(err) == mesh.ErrNotFound && mesh.Hint(err) == "":
-		return "", mesh.WithHint(err, "see `meshctl admin administrator list`, or give --member")
+		return "", mesh.WithHint(err, "see `meshctl admin administrator list`: one is there from the first login on; or give --member")
 	case err != nil:
 		return "", err
 	case c.Bot != nil:
