@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"path"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -85,7 +86,7 @@ func (p BotPerson) Blocked() bool { return p.User.State == mesh.TelegramBlocked 
 // As is in whose name the person makes a call under the rule. It returns ErrDenied.
 func (p BotPerson) As(method string, r BotRule) (mesh.Actor, error) {
 	deny := func(why string) error {
-		return fmt.Errorf("admin: call %s for a Telegram user: %s: %w", method, why, mesh.ErrDenied)
+		return fmt.Errorf("admin: %s for a Telegram user: %s: %w", path.Base(method), why, mesh.ErrDenied)
 	}
 	switch {
 	case p.Blocked() && method != BotWho.FullName():

@@ -25,6 +25,9 @@ func Done(err error) bool {
 	return mesh.Kind(err) == mesh.ErrExists && strings.Contains(err.Error(), admin.ErrDone)
 }
 
+// maxDetail is how much operators read of a server's own words, in letters.
+const maxDetail = 400
+
 var errNoSecrets = fmt.Errorf("bot: secrets are kept out of chats: %w", mesh.ErrDenied)
 
 // Fail tells the user that something did not work, and what to do. It returns err
@@ -57,7 +60,15 @@ func (s *Session) reason(err error) string {
 	}
 	text := s.T.HTML("fail." + key)
 	if s.Operator() && key != "unavailable" && key != "internal" {
-		text += "\n" + s.T.HTML("fail.detail", "detail", mesh.Quotable(mesh.Plain(err)))
+		text += "\n" + s.T.HTML("fail.detail", "detail", cut(mesh.Plain(err), maxDetail))
 	}
 	return text
+}
+
+// cut is a text of so many letters at most.
+func cut(s string, letters int) string {
+	if r := []rune(s); len(r) > letters {
+		return string(r[:letters-1]) + "…"
+	}
+	return s
 }

@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -77,7 +78,7 @@ func alertTitle(t *texts.Texts, a mesh.Alert) string {
 // alertText is an alert, as it is told at some time.
 func alertText(t *texts.Texts, a mesh.Alert, at time.Time, params map[string]string) string {
 	var l lines
-	l.add(t.HTML("notice.alert", "mark", severityMark(t, a.Severity), "title", alertTitle(t, a), "object", objectText(a.Object)))
+	l.add(t.HTML("notice.alert", "mark", severityMark(t, a.Severity), "title", alertTitle(t, a), "object", objectText(a.Object, params["name"])))
 	l.more(t, params)
 	if a.Cause != "" {
 		l.add(t.HTML("notice.cause", "cause", a.Cause))
@@ -99,7 +100,7 @@ func alertText(t *texts.Texts, a mesh.Alert, at time.Time, params map[string]str
 
 func resolvedText(t *texts.Texts, a mesh.Alert, params map[string]string) string {
 	var l lines
-	l.add(t.HTML("notice.resolved", "title", alertTitle(t, a), "object", objectText(a.Object)))
+	l.add(t.HTML("notice.resolved", "title", alertTitle(t, a), "object", objectText(a.Object, params["name"])))
 	l.more(t, params)
 	l.gap()
 	l.add(t.HTML("notice.lasted", "span", t.Span(a.Changed.Sub(a.Since))))
@@ -120,10 +121,11 @@ func severityMark(t *texts.Texts, s mesh.Severity) string {
 	return t.Plain("notice.severity." + string(mesh.Info))
 }
 
-// objectText is kind/id, to be copied.
-func objectText(object string) texts.Markup {
-	if kind, id, ok := strings.Cut(object, "/"); ok && kind != "" && id != "" {
-		return texts.Markup("<code>" + texts.Escape(object) + "</code>")
+// objectText is kind/name, or kind/id of what has no name, to be copied.
+func objectText(object, name string) texts.Markup {
+	kind, id, ok := strings.Cut(object, "/")
+	if !ok || kind == "" || id == "" {
+		return texts.Markup(texts.Escape(object))
 	}
-	return texts.Markup(texts.Escape(object))
+	return texts.Markup("<code>" + texts.Escape(kind+"/"+cmp.Or(name, id)) + "</code>")
 }

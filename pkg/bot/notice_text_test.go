@@ -40,6 +40,7 @@ func notices() []mesh.Notice {
 	}
 	return []mesh.Notice{
 		{Kind: mesh.NoticeAlert, Alert: &core},
+		{Kind: mesh.NoticeAlert, Alert: &core, Params: p("name", "oslo <1>")},
 		{Kind: mesh.NoticeAlert, Alert: &again},
 		{Kind: mesh.NoticeAlert, Alert: &core, Params: p("more", "41")},
 		{Kind: mesh.NoticeAlert, Alert: &unknown},

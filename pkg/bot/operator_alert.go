@@ -102,7 +102,7 @@ func showAlert(ctx context.Context, s *Session, ref, note string) error {
 func (s *Session) alertText(a admin.AlertView) string {
 	t := s.T
 	var l lines
-	object := objectText(a.Object)
+	object := objectText(a.Object, "")
 	mark := severityMark(t, a.Severity)
 	if a.State == mesh.AlertResolved {
 		mark = s.mark("good")

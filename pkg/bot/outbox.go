@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +52,21 @@ type chatQueue struct {
 	next    time.Time // not before then
 	fails   int
 }
+
+// add puts a notice at the end, but alerts before what is no alert: strangers, who
+// may ask to join by the hundred, must not keep them waiting. What is being sent
+// stays the first.
+func (q *chatQueue) add(n mesh.Notice) {
+	at := len(q.notices)
+	if urgent(n) {
+		for at > 0 && !urgent(q.notices[at-1]) && (at > 1 || !q.busy) {
+			at--
+		}
+	}
+	q.notices = slices.Insert(q.notices, at, n)
+}
+
+func urgent(n mesh.Notice) bool { return n.Kind == mesh.NoticeAlert || n.Kind == mesh.NoticeResolved }
 
 // run sends until ctx ends. A stream that ends is asked for anew; what was held of
 // the one before is then in the new one.
@@ -112,7 +128,7 @@ func (p *post) put(ctx context.Context, n mesh.Notice) bool {
 		q = &chatQueue{}
 		p.chats[chat] = q
 	}
-	q.notices = append(q.notices, n)
+	q.add(n)
 	p.held++
 	p.mu.Unlock()
 	p.awake()

@@ -175,3 +175,24 @@ func TestABroadcastKeepsTheLimits(t *testing.T) {
 		t.Errorf("%d of %d messages in a second", most, len(calls))
 	}
 }
+
+func TestAlertsOvertakeWhatIsNone(t *testing.T) {
+	order := func(q chatQueue) (out string) {
+		for _, n := range q.notices {
+			out += n.ID
+		}
+		return out
+	}
+	for _, busy := range []bool{false, true} {
+		q := chatQueue{busy: busy, notices: []mesh.Notice{{ID: "a", Kind: mesh.NoticeGuest}}}
+		for _, n := range []mesh.Notice{
+			{ID: "b", Kind: mesh.NoticeGuest}, {ID: "1", Kind: mesh.NoticeAlert}, {ID: "c", Kind: mesh.NoticeBroadcast}, {ID: "2", Kind: mesh.NoticeResolved},
+		} {
+			q.add(n)
+		}
+		want := map[bool]string{false: "12abc", true: "a12bc"}[busy]
+		if got := order(q); got != want {
+			t.Errorf("busy %v: %s, want %s", busy, got, want)
+		}
+	}
+}

@@ -42,7 +42,7 @@ func parseID(prefix, s string) (string, error) {
 // Quotable bounds s so that hostile input does not flood an error text or log.
 func Quotable(s string) string {
 	if len(s) > 80 {
-		return s[:80] + "…"
+		return strings.ToValidUTF8(s[:80], "") + "…"
 	}
 	return s
 }

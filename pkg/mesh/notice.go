@@ -10,8 +10,8 @@ type NoticeKind string
 
 // Kinds of notices. Their Params are in braces.
 const (
-	NoticeAlert     NoticeKind = "alert"      // Alert {more}: and so many others of its rule
-	NoticeResolved  NoticeKind = "resolved"   // Alert {more}
+	NoticeAlert     NoticeKind = "alert"      // Alert {name}: of its object {more}: and so many others of its rule
+	NoticeResolved  NoticeKind = "resolved"   // Alert {name} {more}
 	NoticeEvent     NoticeKind = "event"      // Event; webhooks alone
 	NoticeTest      NoticeKind = "test"       // webhooks alone
 	NoticeTokenUsed NoticeKind = "token-used" // {token, role, node, name, address}

@@ -73,6 +73,14 @@ func TestEveryFaultOfAConfigurationIsNamedAtOnce(t *testing.T) {
 	}
 }
 
+func TestAFaultyURLIsNamedWithoutItsPassword(t *testing.T) {
+	c := testConfig("/data")
+	c.Bot.APIs = []string{"https://user:s3cret@api.example"}
+	if err := c.Validate(); !errors.Is(err, mesh.ErrInvalid) || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "@api.example") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestTheFirstConfigurationOfAMeshIsWhatFoundingSays(t *testing.T) {
 	c := testConfig("/data")
 	c.Founding.RenewGrace, c.Founding.EntryAddresses = time.Hour, []string{"entry.example.net:443"}

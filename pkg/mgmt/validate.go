@@ -118,8 +118,16 @@ func (b Bot) validate(f *faults) {
 	for _, a := range b.APIs {
 		u, err := url.Parse(a)
 		f.add(err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil && u.RawQuery == "" && u.Fragment == "",
-			"bot.api %q: want the base URL of a Bot API, such as https://api.telegram.org", mesh.Quotable(a))
+			"bot.api %q: want the base URL of a Bot API, without a user, such as https://api.telegram.org", mesh.Quotable(withoutUser(a)))
 	}
+}
+
+// withoutUser is a URL as it may be shown: what is before the host can be a secret.
+func withoutUser(text string) string {
+	if i := strings.LastIndex(text, "@"); i >= 0 {
+		return "…" + text[i:]
+	}
+	return text
 }
 
 func (x Founding) validate(f *faults) {

@@ -24,8 +24,9 @@ type Button struct{ Text, Data, URL string }
 // Command is one that an app offers to its user.
 type Command struct{ Name, Description string }
 
-// sendTries is how often is tried what has no answer. It may then be there twice.
-const sendTries = 3
+// longestPause is the most that is waited between two tries of what has no answer:
+// one second, two, four and so on. It may then be there twice.
+const longestPause = 16 * time.Second
 
 // Send sends a message, and returns its number in the chat.
 func (c *Client) Send(ctx context.Context, chat int64, m Message) (int, error) {
@@ -120,7 +121,7 @@ func (c *Client) Ready(chat int64) time.Time { return c.pace.ready(chat) }
 // send makes a call within the limits, and again when that may help, until ctx
 // ends. A change is one of a message that is there.
 func (c *Client) send(ctx context.Context, chat int64, change bool, call func() error) error {
-	for try := 1; ; try++ {
+	for again := time.Second; ; {
 		if err := c.pace.wait(ctx, chat, change); err != nil {
 			return err
 		}
@@ -134,10 +135,11 @@ func (c *Client) send(ctx context.Context, chat int64, change bool, call func() 
 		case Limited:
 			c.pace.blocked(chat, RetryAfter(err))
 		case Network, Server:
-			if try >= sendTries || ctx.Err() != nil {
+			if until, ok := ctx.Deadline(); ctx.Err() != nil || ok && time.Until(until) < again {
 				return err
 			}
-			pause(ctx, time.Duration(try)*time.Second)
+			pause(ctx, again)
+			again = min(2*again, longestPause)
 		default:
 			return err
 		}

@@ -3,7 +3,6 @@ package adminsvc
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -113,36 +112,13 @@ func (s *Service) viewAlert(a mesh.Alert, set mesh.AlertSettings, name string) a
 func (s *Service) objectNames(tx *store.Tx, all map[string]mesh.Alert) (map[string]string, error) {
 	out := map[string]string{}
 	for _, a := range all {
-		name, err := s.objectName(tx, a.Object)
+		name, err := s.Store.NameOf(tx, a.Object)
 		if err != nil {
 			return nil, err
 		}
 		out[a.Object] = name
 	}
 	return out, nil
-}
-
-// objectName is the name of what kind/id is about; "": it has none.
-func (s *Service) objectName(tx *store.Tx, object string) (name string, err error) {
-	kind, id, _ := strings.Cut(object, "/")
-	switch kind {
-	case "core":
-		c, e := store.Get(tx, s.Store.Cores, mesh.CoreID(id))
-		name, err = c.Name, e
-	case "entry":
-		c, e := store.Get(tx, s.Store.Entries, mesh.EntryID(id))
-		name, err = c.Name, e
-	case "cell":
-		c, e := store.Get(tx, s.Store.Cells, mesh.CellID(id))
-		name, err = c.Name, e
-	case "server":
-		c, e := store.Get(tx, s.Store.Servers, mesh.ServerID(id))
-		name, err = c.Name, e
-	}
-	if errors.Is(err, mesh.ErrNotFound) || errors.Is(err, mesh.ErrInvalid) {
-		return "", nil
-	}
-	return name, err
 }
 
 func (s *Service) alertGet(ctx context.Context, req admin.Ref) (admin.AlertView, error) {

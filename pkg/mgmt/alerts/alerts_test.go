@@ -160,6 +160,9 @@ func TestWhoIsTold(t *testing.T) {
 		if n.Alert == nil || n.Alert.State != mesh.AlertFiring {
 			t.Errorf("%+v", n)
 		}
+		if _, chat := n.Telegram(); chat && n.Alert.Rule == alert.CoreLost && n.Params["name"] != w.core.Name {
+			t.Errorf("people are told %q of the core %s", n.Params["name"], w.core.Name)
+		}
 	}
 }
 

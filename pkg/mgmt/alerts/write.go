@@ -153,9 +153,20 @@ func (l *look) tell(tx *store.Tx, to recipients, c alert.Change) error {
 	if c.More > 0 {
 		v.Params = map[string]string{"more": strconv.Itoa(c.More)}
 	}
-	if alert.Reaches(c.Alert.Severity, mesh.Warning) {
+	if len(to.chats) > 0 && alert.Reaches(c.Alert.Severity, mesh.Warning) {
+		name, err := l.Store.NameOf(tx, c.Alert.Object)
+		if err != nil {
+			return err
+		}
+		said := v // people read names, programs ids
+		if said.Params = maps.Clone(v.Params); name != "" {
+			if said.Params == nil {
+				said.Params = map[string]string{}
+			}
+			said.Params["name"] = name
+		}
 		for _, chat := range to.chats {
-			if err := l.queue(tx, v, mesh.ToTelegram(chat), now); err != nil {
+			if err := l.queue(tx, said, mesh.ToTelegram(chat), now); err != nil {
 				return err
 			}
 		}
