@@ -100,9 +100,15 @@ func followEvents(ctx context.Context, s *adminSession, n noun[mesh.Event], limi
 		for _, e := range fresh {
 			printed[e.ID] = true
 		}
-		at, err = ask(ctx, s, admin.EventFollow, admin.EventFollowRequest{
+		next := admin.EventFollowRequest{
 			Rev: at.Rev, Wait: mesh.Duration(min(followWait, s.cfg.Timeout/2)), Type: req.Type, Severity: req.Severity, Object: req.Object,
-		})
+		}
+		at, err = ask(ctx, s, admin.EventFollow, next)
+		if mesh.Kind(err) == mesh.ErrUnavailable && ctx.Err() == nil {
+			// A connection that ends in the midst of waiting does not say why: the
+			// server may have stopped, or no longer admit who asks.
+			at, err = ask(ctx, s, admin.EventFollow, next)
+		}
 	}
 }
 

@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -134,21 +136,35 @@ func TestReadme(t *testing.T) {
 	}
 	s := newServer(t)
 	b, _ := s.mustServe(t, "--addresses", "mgmt.example.net:8443", "--founding-entry-addresses", "entry1.example.net:443")
-	ran := 0
+	var at []string
+	eventually(t, patience, "the server says where it is", func() error {
+		if at = regexp.MustCompile(`msg=serving .*addr=(\S+)`).FindStringSubmatch(b.out.String()); at == nil {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	ran, token := 0, ""
 	for line := range strings.Lines(string(text)) {
 		line, isCode := strings.CutPrefix(line, "    ")
 		line, _, _ = strings.Cut(line, "#")
 		for part := range strings.SplitSeq(line, "&&") {
 			args := strings.Fields(part)
-			if !isCode || len(args) < 3 || args[0] != "meshctl" || args[1] != "admin" && args[1] != "mgmt" || args[2] == "serve" || args[2] == "login" {
+			if !isCode || len(args) < 3 || args[0] != "meshctl" || args[1] != "admin" && args[1] != "mgmt" || args[2] == "serve" {
 				continue
 			}
 			ran++
+			if args[2] == "login" { // on another machine, which knows the name
+				command{args: []string{"admin", "login", "--token-file", secretFile(t, token), "--server", at[1]}, env: []string{"HOME=" + files}}.run(t).want(t, exitOK, "logged in as me")
+				continue
+			}
 			c := command{args: append(here(args[1:]), "--socket", s.socket)}
 			if args[1] == "mgmt" {
 				c.args = append(c.args, "--dir", s.dir)
 			}
-			c.run(t).want(t, exitOK)
+			out := c.run(t).want(t, exitOK).stdout
+			if i := strings.Index(out, "meshctl1."); i >= 0 {
+				token = strings.Fields(out[i:])[0]
+			}
 		}
 	}
 	if ran < 8 {
