@@ -122,7 +122,7 @@ func TestWhatHasNoAnswerIsTriedAgain(t *testing.T) {
 		n = -100
 		short, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := c.Send(short, 1, Message{Text: "x"}); FailureOf(err) != Network || n != -100+6 {
+		if _, err := c.Send(short, 1, Message{Text: "x"}); FailureOf(err) != Network || n != -100+7 {
 			t.Errorf("%d tries in a minute: %v", n+100, err)
 		}
 	})
