@@ -67,7 +67,7 @@ func New(ctx context.Context, s Settings) (*Client, error) {
 	}
 	c := &Client{settings: s, at: newTransport(ctx, s.Token, s.APIs, proxy), pace: newPace(s.PerChat)}
 	c.bot, err = tele.NewBot(tele.Settings{
-		URL: placeholder, Token: "-", Offline: true, Synchronous: true, Poller: noPoller{},
+		URL: innerURL, Token: "-", Offline: true, Synchronous: true, Poller: noPoller{},
 		OnError: func(error, tele.Context) {},
 		Client:  &http.Client{Transport: c.at, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	})

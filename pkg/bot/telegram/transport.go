@@ -26,8 +26,8 @@ const (
 	callTime = 25 * time.Second // for any other call, and for a poll beside pollTime
 	// maxAnswer bounds an answer, in bytes.
 	maxAnswer = 16 << 20
-	// placeholder is where telebot believes the API to be.
-	placeholder = "http://telegram.invalid"
+	// innerURL is where telebot believes the API to be; the transport puts the real one in its place.
+	innerURL = "http://telegram.invalid"
 )
 
 // ParseAPI checks the address of an API. It returns ErrInvalid.
