@@ -19,6 +19,8 @@ func TestStatusSaysWhatTheServerLivesBy(t *testing.T) {
 	var s admin.ServerStatus
 	eventually(t, "there is no problem", func() bool { // as there is one while the store takes its time
 		s = call(t, admin.ServerStatusGet, w.local(t), admin.None{})
+		// Other tests link Telegram accounts in the same mesh, which has no bot.
+		s.Problems = slices.DeleteFunc(s.Problems, func(p string) bool { return strings.Contains(p, "bot.token-file") })
 		return len(s.Problems) == 0
 	})
 	if s.Name != "alpha" || s.Version != "test" || s.Server != w.keys.Server {
