@@ -79,13 +79,19 @@ var folders = map[string]members{
 	},
 	"entries": {
 		kind:     "entry",
-		public:   "id revoked banned version joined",
-		personal: "name",
+		public:   "id revoked banned version joined pod.cluster pod.uid pod.gone",
+		personal: "name pod.namespace pod.name pod.node",
 	},
 	"hooks": {
 		kind:     "webhook",
 		public:   "name events severity created",
 		personal: "host",
+	},
+	"kubes": {
+		kind:   "kube",
+		public: "id auth ends added wanted.number wanted.made wanted.by wanted.why paused removing",
+		personal: "name server ca serverName namespace earlier " +
+			"wanted.layer",
 	},
 	"members": {
 		kind:     "member",

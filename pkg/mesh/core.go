@@ -89,6 +89,9 @@ type Entry struct {
 	Banned  bool      `json:"banned,omitzero"` // revoked, and may not join again
 	Version string    `json:"version,omitzero"`
 	Joined  time.Time `json:"joined"`
+	// Pod is what the entry runs as in a Kubernetes cluster; the zero value: it
+	// joined with a token.
+	Pod EntryPod `json:"pod,omitzero"`
 }
 
 // NodeStatus is what was last known of a node, apart from its specification.
@@ -116,4 +119,6 @@ type NodeStatus struct {
 	HandedEpoch int64 `json:"handedEpoch,omitzero"`
 	// Certificate is the serial of the one the node holds, as it says itself.
 	Certificate string `json:"certificate,omitzero"`
+	// Policy is whether a pod found the way shut that its NetworkPolicy forbids.
+	Policy KubePolicy `json:"policy,omitzero"`
 }

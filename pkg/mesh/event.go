@@ -65,6 +65,18 @@ const (
 	EventBotUp            EventType = "bot-up"
 	EventNoticesDropped   EventType = "notices-dropped"
 	EventAuditBroken      EventType = "audit-broken"
+
+	EventKubeUnreachable   EventType = "kube-unreachable"
+	EventKubeReachable     EventType = "kube-reachable"
+	EventKubeConflict      EventType = "kube-conflict" // somebody else keeps a field otherwise
+	EventKubeSettled       EventType = "kube-settled"  // nobody does any more
+	EventKubeDrift         EventType = "kube-drift"    // a change of others was put right
+	EventEntriesRolled     EventType = "entries-rolled"
+	EventEntriesRolledBack EventType = "entries-rolled-back"
+	EventPolicyNotEnforced EventType = "policy-not-enforced"
+	EventPolicyEnforced    EventType = "policy-enforced"
+	EventAddressDown       EventType = "entry-address-down"
+	EventAddressUp         EventType = "entry-address-up"
 )
 
 // Event is something worth telling people about.

@@ -20,6 +20,7 @@ type (
 	TokenID  string
 	// TelegramUserID is ours for a Telegram user, whose own number is personal.
 	TelegramUserID string
+	KubeID         string // a Kubernetes cluster with entries
 )
 
 const (
@@ -115,3 +116,9 @@ func ParseTelegramUserID(s string) (TelegramUserID, error) {
 	v, err := parseID("tg", s)
 	return TelegramUserID(v), err
 }
+
+// NewKubeID returns a random id of a Kubernetes cluster.
+func NewKubeID() KubeID { return KubeID(newID("kube")) }
+
+// ParseKubeID checks s. It returns ErrInvalid.
+func ParseKubeID(s string) (KubeID, error) { v, err := parseID("kube", s); return KubeID(v), err }

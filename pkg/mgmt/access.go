@@ -79,6 +79,7 @@ func newAccess(gatewayDoor, adminDoor bool) access {
 		controlpb.Chores_Proof_FullMethodName:        {doors: []door{doorAux}, kinds: []kind{kindAux}},
 		controlpb.Chores_Notices_FullMethodName:      {doors: []door{doorAux}, kinds: []kind{kindAux}},
 		controlpb.Chores_Sent_FullMethodName:         {doors: []door{doorAux}, kinds: []kind{kindAux}},
+		controlpb.Chores_Answer_FullMethodName:       {doors: []door{doorAux}, kinds: []kind{kindAux}},
 	}
 	gateway := own(gatewayDoor, doorGateway)
 	for _, m := range []string{"/etcdserverpb.KV/Range", "/etcdserverpb.KV/Txn", "/etcdserverpb.Watch/Watch"} {

@@ -69,6 +69,10 @@ func sealedIn(o Raw) []sealedField {
 		return fieldsIn(o, subCertFields)
 	case folderHooks:
 		return fieldsIn(o, hookFields)
+	case folderKubes:
+		return fieldsIn(o, func(k *mesh.KubeCluster) []sealedField {
+			return []sealedField{{KubeCredentialPlace(k.ID), &k.Credential}}
+		})
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ import (
 //	├── cells/<cell id>              cores under one suffix
 //	├── cores/<core id>              exit node
 //	├── entries/<entry id>           entrance node
+//	├── kubes/<kube id>              Kubernetes cluster with entries
+//	├── kubestate/<kube id>          what was last seen of it
 //	├── tokens/<token id>            join tokens, hashes only
 //	├── certs/<serial>               what the CA issued
 //	├── revocations/<time id>        signed
@@ -77,6 +79,8 @@ const (
 	folderCells       = "cells"
 	folderCores       = "cores"
 	folderEntries     = "entries"
+	folderKubes       = "kubes"
+	folderKubeState   = "kubestate"
 	folderTokens      = "tokens"
 	folderCerts       = "certs"
 	folderRevocations = "revocations"
@@ -253,3 +257,6 @@ func HookURLPlace(name string) string { return place(folderHooks, name, "url") }
 
 // HookSecretPlace is the place of Webhook.Secret, for Seal and Unseal.
 func HookSecretPlace(name string) string { return place(folderHooks, name, "secret") }
+
+// KubeCredentialPlace is the place of KubeCluster.Credential, for Seal and Unseal.
+func KubeCredentialPlace(id mesh.KubeID) string { return place(folderKubes, string(id), "credential") }

@@ -115,7 +115,19 @@ func (s *Store) nameless() {
 		kind: kind{folder: folderAuditChain, name: "audit segment", sealed: true},
 		id:   func(v mesh.AuditSegment) string { return v.ID }}
 	s.watching()
+	s.clusters()
 	s.telling()
+}
+
+// clusters are the kinds of the entry layer on Kubernetes.
+func (s *Store) clusters() {
+	s.Kubes = &Collection[mesh.KubeID, mesh.KubeCluster]{s: s,
+		kind:  kind{folder: folderKubes, name: "kube", audited: true, secret: []string{"ca", "earlier"}}, // long
+		id:    func(v mesh.KubeCluster) mesh.KubeID { return v.ID },
+		names: func(v mesh.KubeCluster) []label { return []label{{folderKubes, v.Name}} }}
+	s.KubeStates = &Collection[mesh.KubeID, mesh.KubeState]{s: s,
+		kind: kind{folder: folderKubeState, name: "kube state"},
+		id:   func(v mesh.KubeState) mesh.KubeID { return v.Cluster }}
 }
 
 // watching are the kinds of what is seen of the way from entries to cores.

@@ -30,7 +30,7 @@ type Raw struct {
 //	alerts outbox chats threads shown telegramcodes
 //	                       what is said at the moment; codes that a lost mesh gave
 //	                       out link nobody to its successor
-//	reach cellwatch cellusage relayed meteraudit
+//	reach cellwatch cellusage relayed meteraudit kubestate
 //	                       what is seen of the present way to cores; what is usual
 //	                       is seen again in a week
 //	deletions once importing
@@ -45,7 +45,7 @@ var exported = [...]string{
 	folderConfig, folderCA, folderServers, folderAdmins, folderBackup, folderMembers, folderCells, folderCores, folderEntries,
 	folderDevices, folderTokens, folderCerts, folderRevocations, folderRollouts,
 	folderACME, folderSubCert, folderCellCerts,
-	folderTelegram, folderHooks, folderAuditChain,
+	folderTelegram, folderHooks, folderKubes, folderAuditChain,
 	folderTotals,
 }
 
@@ -67,7 +67,7 @@ func (s *Store) portables() map[string]portable {
 		folderMembers: s.Members, folderCells: s.Cells, folderCores: s.Cores, folderEntries: s.Entries,
 		folderDevices: s.Devices, folderTokens: s.Tokens, folderCerts: s.Certs, folderRevocations: s.Revocations,
 		folderACME: s.ACME, folderSubCert: s.SubCert, folderCellCerts: s.CellCerts,
-		folderTelegram: s.Telegram, folderHooks: s.Hooks, folderAuditChain: s.AuditChain,
+		folderTelegram: s.Telegram, folderHooks: s.Hooks, folderKubes: s.Kubes, folderAuditChain: s.AuditChain,
 		folderRollouts: s.Rollouts, folderTotals: s.Totals, folderAudit: s.Audit,
 	}
 }

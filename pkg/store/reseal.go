@@ -73,8 +73,12 @@ func (s *Store) stale(ctx context.Context) ([]func(*Tx) error, error) {
 	if err != nil {
 		return nil, err
 	}
+	kubes, err := staleIn(ctx, s, s.Kubes, KubeCredentialPlace, func(k *mesh.KubeCluster) *mesh.Sealed { return &k.Credential })
+	if err != nil {
+		return nil, err
+	}
 	hooks, err := s.staleHooks(ctx)
-	return slices.Concat(devices, cells, blobs, backup, acme, sub, hooks), err
+	return slices.Concat(devices, cells, blobs, backup, acme, sub, kubes, hooks), err
 }
 
 // staleHooks: both fields of a webhook are sealed anew together.

@@ -69,6 +69,8 @@ type Store struct {
 	Progress    *Collection[string, mesh.TrafficProgress] // one object, TrafficKey
 	Rollouts    *Collection[string, mesh.Rollout]         // by group
 	BackupState *Collection[string, mesh.BackupState]     // one object, BackupStateKey
+	Kubes       *Collection[mesh.KubeID, mesh.KubeCluster]
+	KubeStates  *Collection[mesh.KubeID, mesh.KubeState]
 	Reach       *Collection[mesh.EntryID, mesh.EntryReach]
 	CellWatch   *Collection[mesh.CellID, mesh.CellWatch]
 	CellUsage   *Collection[mesh.CellID, mesh.CellUsage]

@@ -340,13 +340,17 @@ func (*OrdersRequest) Descriptor() ([]byte, []int) {
 // Order is everything that the child is to do. A job that is not in it is not
 // the child's: it has ended it before it reports the revision.
 type Order struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Revision      uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
-	Ping          *PingOrder             `protobuf:"bytes,2,opt,name=ping,proto3" json:"ping,omitempty"`
-	Backup        *BackupOrder           `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`
-	Certs         *CertsOrder            `protobuf:"bytes,4,opt,name=certs,proto3" json:"certs,omitempty"`
-	Bot           *BotOrder              `protobuf:"bytes,5,opt,name=bot,proto3" json:"bot,omitempty"`
-	Hooks         *HooksOrder            `protobuf:"bytes,6,opt,name=hooks,proto3" json:"hooks,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Revision uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	Ping     *PingOrder             `protobuf:"bytes,2,opt,name=ping,proto3" json:"ping,omitempty"`
+	Backup   *BackupOrder           `protobuf:"bytes,3,opt,name=backup,proto3" json:"backup,omitempty"`
+	Certs    *CertsOrder            `protobuf:"bytes,4,opt,name=certs,proto3" json:"certs,omitempty"`
+	Bot      *BotOrder              `protobuf:"bytes,5,opt,name=bot,proto3" json:"bot,omitempty"`
+	Hooks    *HooksOrder            `protobuf:"bytes,6,opt,name=hooks,proto3" json:"hooks,omitempty"`
+	Kube     *KubeOrder             `protobuf:"bytes,7,opt,name=kube,proto3" json:"kube,omitempty"`
+	// What is asked of the child of any server, whoever leads: answered by Answer,
+	// and then no longer in the orders.
+	Asks          []*KubeAsk `protobuf:"bytes,8,rep,name=asks,proto3" json:"asks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -423,6 +427,20 @@ func (x *Order) GetHooks() *HooksOrder {
 	return nil
 }
 
+func (x *Order) GetKube() *KubeOrder {
+	if x != nil {
+		return x.Kube
+	}
+	return nil
+}
+
+func (x *Order) GetAsks() []*KubeAsk {
+	if x != nil {
+		return x.Asks
+	}
+	return nil
+}
+
 // PingOrder asks for a request to a URL every so often.
 type PingOrder struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -484,6 +502,7 @@ type ReportRequest struct {
 	Cert          *CertOutcome           `protobuf:"bytes,4,opt,name=cert,proto3" json:"cert,omitempty"`          // when there is a new one
 	Bot           *BotOutcome            `protobuf:"bytes,5,opt,name=bot,proto3" json:"bot,omitempty"`            // when there is a new one
 	Hook          *HookOutcome           `protobuf:"bytes,6,opt,name=hook,proto3" json:"hook,omitempty"`          // when there is a new one
+	Kube          *KubeOutcome           `protobuf:"bytes,7,opt,name=kube,proto3" json:"kube,omitempty"`          // when there is a new one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -556,6 +575,13 @@ func (x *ReportRequest) GetBot() *BotOutcome {
 func (x *ReportRequest) GetHook() *HookOutcome {
 	if x != nil {
 		return x.Hook
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetKube() *KubeOutcome {
+	if x != nil {
+		return x.Kube
 	}
 	return nil
 }
@@ -2742,30 +2768,493 @@ func (*SentResponse) Descriptor() ([]byte, []int) {
 	return file_chores_proto_rawDescGZIP(), []int{34}
 }
 
+// KubeOrder asks for clusters to be kept as they should be. What is added, taken
+// away or changed lets the other clusters go on.
+type KubeOrder struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Clusters      []*KubeWork            `protobuf:"bytes,1,rep,name=clusters,proto3" json:"clusters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KubeOrder) Reset() {
+	*x = KubeOrder{}
+	mi := &file_chores_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KubeOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KubeOrder) ProtoMessage() {}
+
+func (x *KubeOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KubeOrder.ProtoReflect.Descriptor instead.
+func (*KubeOrder) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *KubeOrder) GetClusters() []*KubeWork {
+	if x != nil {
+		return x.Clusters
+	}
+	return nil
+}
+
+// KubeAPI is how the API of a cluster is reached.
+type KubeAPI struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Server        string                 `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"` // URL
+	Ca            string                 `protobuf:"bytes,2,opt,name=ca,proto3" json:"ca,omitempty"`         // PEM; "": the system's
+	ServerName    string                 `protobuf:"bytes,3,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	Auth          string                 `protobuf:"bytes,4,opt,name=auth,proto3" json:"auth,omitempty"`             // as mesh.KubeAuth spells it
+	Credential    string                 `protobuf:"bytes,5,opt,name=credential,proto3" json:"credential,omitempty"` // secret
+	Namespace     string                 `protobuf:"bytes,6,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KubeAPI) Reset() {
+	*x = KubeAPI{}
+	mi := &file_chores_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KubeAPI) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KubeAPI) ProtoMessage() {}
+
+func (x *KubeAPI) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KubeAPI.ProtoReflect.Descriptor instead.
+func (*KubeAPI) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *KubeAPI) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *KubeAPI) GetCa() string {
+	if x != nil {
+		return x.Ca
+	}
+	return ""
+}
+
+func (x *KubeAPI) GetServerName() string {
+	if x != nil {
+		return x.ServerName
+	}
+	return ""
+}
+
+func (x *KubeAPI) GetAuth() string {
+	if x != nil {
+		return x.Auth
+	}
+	return ""
+}
+
+func (x *KubeAPI) GetCredential() string {
+	if x != nil {
+		return x.Credential
+	}
+	return ""
+}
+
+func (x *KubeAPI) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+// KubeWork is what is to be so in one cluster.
+type KubeWork struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Cluster string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"` // id
+	Api     *KubeAPI               `protobuf:"bytes,2,opt,name=api,proto3" json:"api,omitempty"`
+	Mesh    string                 `protobuf:"bytes,3,opt,name=mesh,proto3" json:"mesh,omitempty"`   // id
+	Epoch   *BackupEpoch           `protobuf:"bytes,4,opt,name=epoch,proto3" json:"epoch,omitempty"` // of whoever writes: nothing of a later one is touched
+	// What is to be there: each one JSON, as rendered by pkg/kube. Whatever else in
+	// the namespace has our labels is removed.
+	Objects       [][]byte `protobuf:"bytes,5,rep,name=objects,proto3" json:"objects,omitempty"`
+	Release       int64    `protobuf:"varint,6,opt,name=release,proto3" json:"release,omitempty"` // that the objects are of; 0: nothing is to be there
+	Restart       bool     `protobuf:"varint,7,opt,name=restart,proto3" json:"restart,omitempty"` // begins anew with the connection, after a credential was replaced
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KubeWork) Reset() {
+	*x = KubeWork{}
+	mi := &file_chores_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KubeWork) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KubeWork) ProtoMessage() {}
+
+func (x *KubeWork) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KubeWork.ProtoReflect.Descriptor instead.
+func (*KubeWork) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *KubeWork) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *KubeWork) GetApi() *KubeAPI {
+	if x != nil {
+		return x.Api
+	}
+	return nil
+}
+
+func (x *KubeWork) GetMesh() string {
+	if x != nil {
+		return x.Mesh
+	}
+	return ""
+}
+
+func (x *KubeWork) GetEpoch() *BackupEpoch {
+	if x != nil {
+		return x.Epoch
+	}
+	return nil
+}
+
+func (x *KubeWork) GetObjects() [][]byte {
+	if x != nil {
+		return x.Objects
+	}
+	return nil
+}
+
+func (x *KubeWork) GetRelease() int64 {
+	if x != nil {
+		return x.Release
+	}
+	return 0
+}
+
+func (x *KubeWork) GetRestart() bool {
+	if x != nil {
+		return x.Restart
+	}
+	return false
+}
+
+// KubeOutcome is how a cluster is, whenever that changed, and every half minute.
+type KubeOutcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Release       int64                  `protobuf:"varint,2,opt,name=release,proto3" json:"release,omitempty"` // of the work that it is about
+	Json          []byte                 `protobuf:"bytes,3,opt,name=json,proto3" json:"json,omitempty"`        // kube.Observation
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KubeOutcome) Reset() {
+	*x = KubeOutcome{}
+	mi := &file_chores_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KubeOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KubeOutcome) ProtoMessage() {}
+
+func (x *KubeOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KubeOutcome.ProtoReflect.Descriptor instead.
+func (*KubeOutcome) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *KubeOutcome) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *KubeOutcome) GetRelease() int64 {
+	if x != nil {
+		return x.Release
+	}
+	return 0
+}
+
+func (x *KubeOutcome) GetJson() []byte {
+	if x != nil {
+		return x.Json
+	}
+	return nil
+}
+
+// KubeAsk is a question about a cluster that changes nothing there.
+type KubeAsk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Api           *KubeAPI               `protobuf:"bytes,2,opt,name=api,proto3" json:"api,omitempty"`
+	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"` // as kube.AskKind spells it
+	Mesh          string                 `protobuf:"bytes,4,opt,name=mesh,proto3" json:"mesh,omitempty"`
+	Cluster       string                 `protobuf:"bytes,5,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Objects       [][]byte               `protobuf:"bytes,6,rep,name=objects,proto3" json:"objects,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KubeAsk) Reset() {
+	*x = KubeAsk{}
+	mi := &file_chores_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KubeAsk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KubeAsk) ProtoMessage() {}
+
+func (x *KubeAsk) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KubeAsk.ProtoReflect.Descriptor instead.
+func (*KubeAsk) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *KubeAsk) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *KubeAsk) GetApi() *KubeAPI {
+	if x != nil {
+		return x.Api
+	}
+	return nil
+}
+
+func (x *KubeAsk) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *KubeAsk) GetMesh() string {
+	if x != nil {
+		return x.Mesh
+	}
+	return ""
+}
+
+func (x *KubeAsk) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *KubeAsk) GetObjects() [][]byte {
+	if x != nil {
+		return x.Objects
+	}
+	return nil
+}
+
+type KubeAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Json          []byte                 `protobuf:"bytes,2,opt,name=json,proto3" json:"json,omitempty"` // kube.Answer
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KubeAnswer) Reset() {
+	*x = KubeAnswer{}
+	mi := &file_chores_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KubeAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KubeAnswer) ProtoMessage() {}
+
+func (x *KubeAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KubeAnswer.ProtoReflect.Descriptor instead.
+func (*KubeAnswer) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *KubeAnswer) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *KubeAnswer) GetJson() []byte {
+	if x != nil {
+		return x.Json
+	}
+	return nil
+}
+
+type AnswerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerResponse) Reset() {
+	*x = AnswerResponse{}
+	mi := &file_chores_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerResponse) ProtoMessage() {}
+
+func (x *AnswerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_chores_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerResponse.ProtoReflect.Descriptor instead.
+func (*AnswerResponse) Descriptor() ([]byte, []int) {
+	return file_chores_proto_rawDescGZIP(), []int{41}
+}
+
 var File_chores_proto protoreflect.FileDescriptor
 
 const file_chores_proto_rawDesc = "" +
 	"\n" +
 	"\fchores.proto\x12\n" +
 	"meshctl.v1\"\x0f\n" +
-	"\rOrdersRequest\"\x83\x02\n" +
+	"\rOrdersRequest\"\xd7\x02\n" +
 	"\x05Order\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12)\n" +
 	"\x04ping\x18\x02 \x01(\v2\x15.meshctl.v1.PingOrderR\x04ping\x12/\n" +
 	"\x06backup\x18\x03 \x01(\v2\x17.meshctl.v1.BackupOrderR\x06backup\x12,\n" +
 	"\x05certs\x18\x04 \x01(\v2\x16.meshctl.v1.CertsOrderR\x05certs\x12&\n" +
 	"\x03bot\x18\x05 \x01(\v2\x14.meshctl.v1.BotOrderR\x03bot\x12,\n" +
-	"\x05hooks\x18\x06 \x01(\v2\x16.meshctl.v1.HooksOrderR\x05hooks\"D\n" +
+	"\x05hooks\x18\x06 \x01(\v2\x16.meshctl.v1.HooksOrderR\x05hooks\x12)\n" +
+	"\x04kube\x18\a \x01(\v2\x15.meshctl.v1.KubeOrderR\x04kube\x12'\n" +
+	"\x04asks\x18\b \x03(\v2\x13.meshctl.v1.KubeAskR\x04asks\"D\n" +
 	"\tPingOrder\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12%\n" +
-	"\x0einterval_nanos\x18\x02 \x01(\x03R\rintervalNanos\"\x8f\x02\n" +
+	"\x0einterval_nanos\x18\x02 \x01(\x03R\rintervalNanos\"\xbc\x02\n" +
 	"\rReportRequest\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12+\n" +
 	"\x04ping\x18\x02 \x01(\v2\x17.meshctl.v1.PingOutcomeR\x04ping\x121\n" +
 	"\x06backup\x18\x03 \x01(\v2\x19.meshctl.v1.BackupOutcomeR\x06backup\x12+\n" +
 	"\x04cert\x18\x04 \x01(\v2\x17.meshctl.v1.CertOutcomeR\x04cert\x12(\n" +
 	"\x03bot\x18\x05 \x01(\v2\x16.meshctl.v1.BotOutcomeR\x03bot\x12+\n" +
-	"\x04hook\x18\x06 \x01(\v2\x17.meshctl.v1.HookOutcomeR\x04hook\"\x10\n" +
+	"\x04hook\x18\x06 \x01(\v2\x17.meshctl.v1.HookOutcomeR\x04hook\x12+\n" +
+	"\x04kube\x18\a \x01(\v2\x17.meshctl.v1.KubeOutcomeR\x04kube\"\x10\n" +
 	"\x0eReportResponse\"\xe0\x01\n" +
 	"\vPingOutcome\x126\n" +
 	"\x06result\x18\x01 \x01(\x0e2\x1e.meshctl.v1.PingOutcome.ResultR\x06result\x12\x16\n" +
@@ -2983,7 +3472,43 @@ const file_chores_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\x03R\amessage\x12\x18\n" +
 	"\adropped\x18\x03 \x01(\bR\adropped\"\x0e\n" +
-	"\fSentResponse2\xbb\x03\n" +
+	"\fSentResponse\"=\n" +
+	"\tKubeOrder\x120\n" +
+	"\bclusters\x18\x01 \x03(\v2\x14.meshctl.v1.KubeWorkR\bclusters\"\xa4\x01\n" +
+	"\aKubeAPI\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\x12\x0e\n" +
+	"\x02ca\x18\x02 \x01(\tR\x02ca\x12\x1f\n" +
+	"\vserver_name\x18\x03 \x01(\tR\n" +
+	"serverName\x12\x12\n" +
+	"\x04auth\x18\x04 \x01(\tR\x04auth\x12\x1e\n" +
+	"\n" +
+	"credential\x18\x05 \x01(\tR\n" +
+	"credential\x12\x1c\n" +
+	"\tnamespace\x18\x06 \x01(\tR\tnamespace\"\xdc\x01\n" +
+	"\bKubeWork\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12%\n" +
+	"\x03api\x18\x02 \x01(\v2\x13.meshctl.v1.KubeAPIR\x03api\x12\x12\n" +
+	"\x04mesh\x18\x03 \x01(\tR\x04mesh\x12-\n" +
+	"\x05epoch\x18\x04 \x01(\v2\x17.meshctl.v1.BackupEpochR\x05epoch\x12\x18\n" +
+	"\aobjects\x18\x05 \x03(\fR\aobjects\x12\x18\n" +
+	"\arelease\x18\x06 \x01(\x03R\arelease\x12\x18\n" +
+	"\arestart\x18\a \x01(\bR\arestart\"U\n" +
+	"\vKubeOutcome\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12\x18\n" +
+	"\arelease\x18\x02 \x01(\x03R\arelease\x12\x12\n" +
+	"\x04json\x18\x03 \x01(\fR\x04json\"\x9c\x01\n" +
+	"\aKubeAsk\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12%\n" +
+	"\x03api\x18\x02 \x01(\v2\x13.meshctl.v1.KubeAPIR\x03api\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04mesh\x18\x04 \x01(\tR\x04mesh\x12\x18\n" +
+	"\acluster\x18\x05 \x01(\tR\acluster\x12\x18\n" +
+	"\aobjects\x18\x06 \x03(\fR\aobjects\"0\n" +
+	"\n" +
+	"KubeAnswer\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
+	"\x04json\x18\x02 \x01(\fR\x04json\"\x10\n" +
+	"\x0eAnswerResponse2\xf9\x03\n" +
 	"\x06Chores\x128\n" +
 	"\x06Orders\x12\x19.meshctl.v1.OrdersRequest\x1a\x11.meshctl.v1.Order0\x01\x12?\n" +
 	"\x06Report\x12\x19.meshctl.v1.ReportRequest\x1a\x1a.meshctl.v1.ReportResponse\x12@\n" +
@@ -2991,7 +3516,8 @@ const file_chores_proto_rawDesc = "" +
 	"\x05Allow\x12\x18.meshctl.v1.AllowRequest\x1a\x19.meshctl.v1.AllowResponse\x12>\n" +
 	"\x05Proof\x12\x18.meshctl.v1.ProofRequest\x1a\x19.meshctl.v1.ProofResponse(\x01\x12;\n" +
 	"\aNotices\x12\x1a.meshctl.v1.NoticesRequest\x1a\x12.meshctl.v1.Notice0\x01\x129\n" +
-	"\x04Sent\x12\x17.meshctl.v1.SentRequest\x1a\x18.meshctl.v1.SentResponseB2Z0github.com/meshctl/meshctl/pkg/control/controlpbb\x06proto3"
+	"\x04Sent\x12\x17.meshctl.v1.SentRequest\x1a\x18.meshctl.v1.SentResponse\x12<\n" +
+	"\x06Answer\x12\x16.meshctl.v1.KubeAnswer\x1a\x1a.meshctl.v1.AnswerResponseB2Z0github.com/meshctl/meshctl/pkg/control/controlpbb\x06proto3"
 
 var (
 	file_chores_proto_rawDescOnce sync.Once
@@ -3006,7 +3532,7 @@ func file_chores_proto_rawDescGZIP() []byte {
 }
 
 var file_chores_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_chores_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_chores_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_chores_proto_goTypes = []any{
 	(PingOutcome_Result)(0),    // 0: meshctl.v1.PingOutcome.Result
 	(BackupRemote_Auth)(0),     // 1: meshctl.v1.BackupRemote.Auth
@@ -3047,6 +3573,13 @@ var file_chores_proto_goTypes = []any{
 	(*Notice)(nil),             // 36: meshctl.v1.Notice
 	(*SentRequest)(nil),        // 37: meshctl.v1.SentRequest
 	(*SentResponse)(nil),       // 38: meshctl.v1.SentResponse
+	(*KubeOrder)(nil),          // 39: meshctl.v1.KubeOrder
+	(*KubeAPI)(nil),            // 40: meshctl.v1.KubeAPI
+	(*KubeWork)(nil),           // 41: meshctl.v1.KubeWork
+	(*KubeOutcome)(nil),        // 42: meshctl.v1.KubeOutcome
+	(*KubeAsk)(nil),            // 43: meshctl.v1.KubeAsk
+	(*KubeAnswer)(nil),         // 44: meshctl.v1.KubeAnswer
+	(*AnswerResponse)(nil),     // 45: meshctl.v1.AnswerResponse
 }
 var file_chores_proto_depIdxs = []int32{
 	6,  // 0: meshctl.v1.Order.ping:type_name -> meshctl.v1.PingOrder
@@ -3054,53 +3587,62 @@ var file_chores_proto_depIdxs = []int32{
 	26, // 2: meshctl.v1.Order.certs:type_name -> meshctl.v1.CertsOrder
 	30, // 3: meshctl.v1.Order.bot:type_name -> meshctl.v1.BotOrder
 	32, // 4: meshctl.v1.Order.hooks:type_name -> meshctl.v1.HooksOrder
-	9,  // 5: meshctl.v1.ReportRequest.ping:type_name -> meshctl.v1.PingOutcome
-	23, // 6: meshctl.v1.ReportRequest.backup:type_name -> meshctl.v1.BackupOutcome
-	29, // 7: meshctl.v1.ReportRequest.cert:type_name -> meshctl.v1.CertOutcome
-	31, // 8: meshctl.v1.ReportRequest.bot:type_name -> meshctl.v1.BotOutcome
-	34, // 9: meshctl.v1.ReportRequest.hook:type_name -> meshctl.v1.HookOutcome
-	0,  // 10: meshctl.v1.PingOutcome.result:type_name -> meshctl.v1.PingOutcome.Result
-	11, // 11: meshctl.v1.BackupOrder.epoch:type_name -> meshctl.v1.BackupEpoch
-	12, // 12: meshctl.v1.BackupOrder.remotes:type_name -> meshctl.v1.BackupRemote
-	1,  // 13: meshctl.v1.BackupRemote.auth:type_name -> meshctl.v1.BackupRemote.Auth
-	15, // 14: meshctl.v1.DraftRequest.base:type_name -> meshctl.v1.DraftBase
-	13, // 15: meshctl.v1.DraftRequest.index:type_name -> meshctl.v1.Piece
-	11, // 16: meshctl.v1.DraftBase.epoch:type_name -> meshctl.v1.BackupEpoch
-	13, // 17: meshctl.v1.DraftResponse.file:type_name -> meshctl.v1.Piece
-	17, // 18: meshctl.v1.DraftResponse.end:type_name -> meshctl.v1.DraftEnd
-	11, // 19: meshctl.v1.AllowRequest.epoch:type_name -> meshctl.v1.BackupEpoch
-	21, // 20: meshctl.v1.ProofRequest.begin:type_name -> meshctl.v1.ProofBegin
-	13, // 21: meshctl.v1.ProofRequest.file:type_name -> meshctl.v1.Piece
-	11, // 22: meshctl.v1.ProofBegin.epoch:type_name -> meshctl.v1.BackupEpoch
-	2,  // 23: meshctl.v1.BackupOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
-	24, // 24: meshctl.v1.BackupOutcome.remotes:type_name -> meshctl.v1.RemoteOutcome
-	25, // 25: meshctl.v1.BackupOutcome.proof:type_name -> meshctl.v1.ProofOutcome
-	2,  // 26: meshctl.v1.RemoteOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
-	2,  // 27: meshctl.v1.ProofOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
-	27, // 28: meshctl.v1.CertsOrder.dns:type_name -> meshctl.v1.CertsDNS
-	28, // 29: meshctl.v1.CertsOrder.requests:type_name -> meshctl.v1.CertRequest
-	3,  // 30: meshctl.v1.BotOutcome.state:type_name -> meshctl.v1.BotOutcome.State
-	33, // 31: meshctl.v1.HooksOrder.hooks:type_name -> meshctl.v1.Hook
-	0,  // 32: meshctl.v1.HookOutcome.result:type_name -> meshctl.v1.PingOutcome.Result
-	4,  // 33: meshctl.v1.Chores.Orders:input_type -> meshctl.v1.OrdersRequest
-	7,  // 34: meshctl.v1.Chores.Report:input_type -> meshctl.v1.ReportRequest
-	14, // 35: meshctl.v1.Chores.Draft:input_type -> meshctl.v1.DraftRequest
-	18, // 36: meshctl.v1.Chores.Allow:input_type -> meshctl.v1.AllowRequest
-	20, // 37: meshctl.v1.Chores.Proof:input_type -> meshctl.v1.ProofRequest
-	35, // 38: meshctl.v1.Chores.Notices:input_type -> meshctl.v1.NoticesRequest
-	37, // 39: meshctl.v1.Chores.Sent:input_type -> meshctl.v1.SentRequest
-	5,  // 40: meshctl.v1.Chores.Orders:output_type -> meshctl.v1.Order
-	8,  // 41: meshctl.v1.Chores.Report:output_type -> meshctl.v1.ReportResponse
-	16, // 42: meshctl.v1.Chores.Draft:output_type -> meshctl.v1.DraftResponse
-	19, // 43: meshctl.v1.Chores.Allow:output_type -> meshctl.v1.AllowResponse
-	22, // 44: meshctl.v1.Chores.Proof:output_type -> meshctl.v1.ProofResponse
-	36, // 45: meshctl.v1.Chores.Notices:output_type -> meshctl.v1.Notice
-	38, // 46: meshctl.v1.Chores.Sent:output_type -> meshctl.v1.SentResponse
-	40, // [40:47] is the sub-list for method output_type
-	33, // [33:40] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	39, // 5: meshctl.v1.Order.kube:type_name -> meshctl.v1.KubeOrder
+	43, // 6: meshctl.v1.Order.asks:type_name -> meshctl.v1.KubeAsk
+	9,  // 7: meshctl.v1.ReportRequest.ping:type_name -> meshctl.v1.PingOutcome
+	23, // 8: meshctl.v1.ReportRequest.backup:type_name -> meshctl.v1.BackupOutcome
+	29, // 9: meshctl.v1.ReportRequest.cert:type_name -> meshctl.v1.CertOutcome
+	31, // 10: meshctl.v1.ReportRequest.bot:type_name -> meshctl.v1.BotOutcome
+	34, // 11: meshctl.v1.ReportRequest.hook:type_name -> meshctl.v1.HookOutcome
+	42, // 12: meshctl.v1.ReportRequest.kube:type_name -> meshctl.v1.KubeOutcome
+	0,  // 13: meshctl.v1.PingOutcome.result:type_name -> meshctl.v1.PingOutcome.Result
+	11, // 14: meshctl.v1.BackupOrder.epoch:type_name -> meshctl.v1.BackupEpoch
+	12, // 15: meshctl.v1.BackupOrder.remotes:type_name -> meshctl.v1.BackupRemote
+	1,  // 16: meshctl.v1.BackupRemote.auth:type_name -> meshctl.v1.BackupRemote.Auth
+	15, // 17: meshctl.v1.DraftRequest.base:type_name -> meshctl.v1.DraftBase
+	13, // 18: meshctl.v1.DraftRequest.index:type_name -> meshctl.v1.Piece
+	11, // 19: meshctl.v1.DraftBase.epoch:type_name -> meshctl.v1.BackupEpoch
+	13, // 20: meshctl.v1.DraftResponse.file:type_name -> meshctl.v1.Piece
+	17, // 21: meshctl.v1.DraftResponse.end:type_name -> meshctl.v1.DraftEnd
+	11, // 22: meshctl.v1.AllowRequest.epoch:type_name -> meshctl.v1.BackupEpoch
+	21, // 23: meshctl.v1.ProofRequest.begin:type_name -> meshctl.v1.ProofBegin
+	13, // 24: meshctl.v1.ProofRequest.file:type_name -> meshctl.v1.Piece
+	11, // 25: meshctl.v1.ProofBegin.epoch:type_name -> meshctl.v1.BackupEpoch
+	2,  // 26: meshctl.v1.BackupOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
+	24, // 27: meshctl.v1.BackupOutcome.remotes:type_name -> meshctl.v1.RemoteOutcome
+	25, // 28: meshctl.v1.BackupOutcome.proof:type_name -> meshctl.v1.ProofOutcome
+	2,  // 29: meshctl.v1.RemoteOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
+	2,  // 30: meshctl.v1.ProofOutcome.failure:type_name -> meshctl.v1.BackupOutcome.Failure
+	27, // 31: meshctl.v1.CertsOrder.dns:type_name -> meshctl.v1.CertsDNS
+	28, // 32: meshctl.v1.CertsOrder.requests:type_name -> meshctl.v1.CertRequest
+	3,  // 33: meshctl.v1.BotOutcome.state:type_name -> meshctl.v1.BotOutcome.State
+	33, // 34: meshctl.v1.HooksOrder.hooks:type_name -> meshctl.v1.Hook
+	0,  // 35: meshctl.v1.HookOutcome.result:type_name -> meshctl.v1.PingOutcome.Result
+	41, // 36: meshctl.v1.KubeOrder.clusters:type_name -> meshctl.v1.KubeWork
+	40, // 37: meshctl.v1.KubeWork.api:type_name -> meshctl.v1.KubeAPI
+	11, // 38: meshctl.v1.KubeWork.epoch:type_name -> meshctl.v1.BackupEpoch
+	40, // 39: meshctl.v1.KubeAsk.api:type_name -> meshctl.v1.KubeAPI
+	4,  // 40: meshctl.v1.Chores.Orders:input_type -> meshctl.v1.OrdersRequest
+	7,  // 41: meshctl.v1.Chores.Report:input_type -> meshctl.v1.ReportRequest
+	14, // 42: meshctl.v1.Chores.Draft:input_type -> meshctl.v1.DraftRequest
+	18, // 43: meshctl.v1.Chores.Allow:input_type -> meshctl.v1.AllowRequest
+	20, // 44: meshctl.v1.Chores.Proof:input_type -> meshctl.v1.ProofRequest
+	35, // 45: meshctl.v1.Chores.Notices:input_type -> meshctl.v1.NoticesRequest
+	37, // 46: meshctl.v1.Chores.Sent:input_type -> meshctl.v1.SentRequest
+	44, // 47: meshctl.v1.Chores.Answer:input_type -> meshctl.v1.KubeAnswer
+	5,  // 48: meshctl.v1.Chores.Orders:output_type -> meshctl.v1.Order
+	8,  // 49: meshctl.v1.Chores.Report:output_type -> meshctl.v1.ReportResponse
+	16, // 50: meshctl.v1.Chores.Draft:output_type -> meshctl.v1.DraftResponse
+	19, // 51: meshctl.v1.Chores.Allow:output_type -> meshctl.v1.AllowResponse
+	22, // 52: meshctl.v1.Chores.Proof:output_type -> meshctl.v1.ProofResponse
+	36, // 53: meshctl.v1.Chores.Notices:output_type -> meshctl.v1.Notice
+	38, // 54: meshctl.v1.Chores.Sent:output_type -> meshctl.v1.SentResponse
+	45, // 55: meshctl.v1.Chores.Answer:output_type -> meshctl.v1.AnswerResponse
+	48, // [48:56] is the sub-list for method output_type
+	40, // [40:48] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_chores_proto_init() }
@@ -3126,7 +3668,7 @@ func file_chores_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_chores_proto_rawDesc), len(file_chores_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   35,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

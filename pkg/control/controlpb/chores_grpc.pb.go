@@ -29,6 +29,7 @@ const (
 	Chores_Proof_FullMethodName   = "/meshctl.v1.Chores/Proof"
 	Chores_Notices_FullMethodName = "/meshctl.v1.Chores/Notices"
 	Chores_Sent_FullMethodName    = "/meshctl.v1.Chores/Sent"
+	Chores_Answer_FullMethodName  = "/meshctl.v1.Chores/Answer"
 )
 
 // ChoresClient is the client API for Chores service.
@@ -56,6 +57,8 @@ type ChoresClient interface {
 	Notices(ctx context.Context, in *NoticesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Notice], error)
 	// Sent says that a notice was sent, or never will be.
 	Sent(ctx context.Context, in *SentRequest, opts ...grpc.CallOption) (*SentResponse, error)
+	// Answer is the answer to an ask.
+	Answer(ctx context.Context, in *KubeAnswer, opts ...grpc.CallOption) (*AnswerResponse, error)
 }
 
 type choresClient struct {
@@ -160,6 +163,16 @@ func (c *choresClient) Sent(ctx context.Context, in *SentRequest, opts ...grpc.C
 	return out, nil
 }
 
+func (c *choresClient) Answer(ctx context.Context, in *KubeAnswer, opts ...grpc.CallOption) (*AnswerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AnswerResponse)
+	err := c.cc.Invoke(ctx, Chores_Answer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ChoresServer is the server API for Chores service.
 // All implementations must embed UnimplementedChoresServer
 // for forward compatibility.
@@ -185,6 +198,8 @@ type ChoresServer interface {
 	Notices(*NoticesRequest, grpc.ServerStreamingServer[Notice]) error
 	// Sent says that a notice was sent, or never will be.
 	Sent(context.Context, *SentRequest) (*SentResponse, error)
+	// Answer is the answer to an ask.
+	Answer(context.Context, *KubeAnswer) (*AnswerResponse, error)
 	mustEmbedUnimplementedChoresServer()
 }
 
@@ -215,6 +230,9 @@ func (UnimplementedChoresServer) Notices(*NoticesRequest, grpc.ServerStreamingSe
 }
 func (UnimplementedChoresServer) Sent(context.Context, *SentRequest) (*SentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Sent not implemented")
+}
+func (UnimplementedChoresServer) Answer(context.Context, *KubeAnswer) (*AnswerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Answer not implemented")
 }
 func (UnimplementedChoresServer) mustEmbedUnimplementedChoresServer() {}
 func (UnimplementedChoresServer) testEmbeddedByValue()                {}
@@ -327,6 +345,24 @@ func _Chores_Sent_Handler(srv interface{}, ctx context.Context, dec func(interfa
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Chores_Answer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(KubeAnswer)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ChoresServer).Answer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Chores_Answer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ChoresServer).Answer(ctx, req.(*KubeAnswer))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Chores_ServiceDesc is the grpc.ServiceDesc for Chores service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -345,6 +381,10 @@ var Chores_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Sent",
 			Handler:    _Chores_Sent_Handler,
+		},
+		{
+			MethodName: "Answer",
+			Handler:    _Chores_Answer_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

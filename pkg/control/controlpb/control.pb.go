@@ -73,7 +73,7 @@ func (x Ack_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Ack_Kind.Descriptor instead.
 func (Ack_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{20, 0}
+	return file_control_proto_rawDescGZIP(), []int{21, 0}
 }
 
 type EnrollRequest struct {
@@ -85,7 +85,9 @@ type EnrollRequest struct {
 	Version string `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
 	// What the node is about to become: core, entry, mgmt or admin. A server
 	// refuses a token of another role before it is used up.
-	Role          string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
+	Role string `protobuf:"bytes,5,opt,name=role,proto3" json:"role,omitempty"`
+	// Instead of token and secret, for an entry that is a pod.
+	Pod           *PodProof `protobuf:"bytes,6,opt,name=pod,proto3" json:"pod,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -155,6 +157,68 @@ func (x *EnrollRequest) GetRole() string {
 	return ""
 }
 
+func (x *EnrollRequest) GetPod() *PodProof {
+	if x != nil {
+		return x.Pod
+	}
+	return nil
+}
+
+// PodProof is how a pod of a cluster shows that it is one.
+type PodProof struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Cluster string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"` // id
+	// A token of its service account for the audience "meshctl:" and the id of the
+	// mesh, bound to the pod.
+	Token         string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PodProof) Reset() {
+	*x = PodProof{}
+	mi := &file_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PodProof) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PodProof) ProtoMessage() {}
+
+func (x *PodProof) ProtoReflect() protoreflect.Message {
+	mi := &file_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PodProof.ProtoReflect.Descriptor instead.
+func (*PodProof) Descriptor() ([]byte, []int) {
+	return file_control_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *PodProof) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *PodProof) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
 type EnrollResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// DER, leaf first, root last.
@@ -169,7 +233,7 @@ type EnrollResponse struct {
 
 func (x *EnrollResponse) Reset() {
 	*x = EnrollResponse{}
-	mi := &file_control_proto_msgTypes[1]
+	mi := &file_control_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -181,7 +245,7 @@ func (x *EnrollResponse) String() string {
 func (*EnrollResponse) ProtoMessage() {}
 
 func (x *EnrollResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[1]
+	mi := &file_control_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -194,7 +258,7 @@ func (x *EnrollResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnrollResponse.ProtoReflect.Descriptor instead.
 func (*EnrollResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{1}
+	return file_control_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *EnrollResponse) GetChain() [][]byte {
@@ -241,7 +305,7 @@ type RenewRequest struct {
 
 func (x *RenewRequest) Reset() {
 	*x = RenewRequest{}
-	mi := &file_control_proto_msgTypes[2]
+	mi := &file_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -253,7 +317,7 @@ func (x *RenewRequest) String() string {
 func (*RenewRequest) ProtoMessage() {}
 
 func (x *RenewRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[2]
+	mi := &file_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -266,7 +330,7 @@ func (x *RenewRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewRequest.ProtoReflect.Descriptor instead.
 func (*RenewRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{2}
+	return file_control_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RenewRequest) GetCsr() []byte {
@@ -286,7 +350,7 @@ type RenewResponse struct {
 
 func (x *RenewResponse) Reset() {
 	*x = RenewResponse{}
-	mi := &file_control_proto_msgTypes[3]
+	mi := &file_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -298,7 +362,7 @@ func (x *RenewResponse) String() string {
 func (*RenewResponse) ProtoMessage() {}
 
 func (x *RenewResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[3]
+	mi := &file_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -311,7 +375,7 @@ func (x *RenewResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewResponse.ProtoReflect.Descriptor instead.
 func (*RenewResponse) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{3}
+	return file_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RenewResponse) GetChain() [][]byte {
@@ -348,7 +412,7 @@ type NodeMessage struct {
 
 func (x *NodeMessage) Reset() {
 	*x = NodeMessage{}
-	mi := &file_control_proto_msgTypes[4]
+	mi := &file_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -360,7 +424,7 @@ func (x *NodeMessage) String() string {
 func (*NodeMessage) ProtoMessage() {}
 
 func (x *NodeMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[4]
+	mi := &file_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -373,7 +437,7 @@ func (x *NodeMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeMessage.ProtoReflect.Descriptor instead.
 func (*NodeMessage) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{4}
+	return file_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NodeMessage) GetBody() isNodeMessage_Body {
@@ -547,7 +611,7 @@ type MgmtMessage struct {
 
 func (x *MgmtMessage) Reset() {
 	*x = MgmtMessage{}
-	mi := &file_control_proto_msgTypes[5]
+	mi := &file_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -559,7 +623,7 @@ func (x *MgmtMessage) String() string {
 func (*MgmtMessage) ProtoMessage() {}
 
 func (x *MgmtMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[5]
+	mi := &file_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -572,7 +636,7 @@ func (x *MgmtMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MgmtMessage.ProtoReflect.Descriptor instead.
 func (*MgmtMessage) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{5}
+	return file_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *MgmtMessage) GetBody() isMgmtMessage_Body {
@@ -830,7 +894,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_control_proto_msgTypes[6]
+	mi := &file_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -842,7 +906,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[6]
+	mi := &file_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -855,7 +919,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{6}
+	return file_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Hello) GetVersion() string {
@@ -988,7 +1052,7 @@ type Egress struct {
 
 func (x *Egress) Reset() {
 	*x = Egress{}
-	mi := &file_control_proto_msgTypes[7]
+	mi := &file_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +1064,7 @@ func (x *Egress) String() string {
 func (*Egress) ProtoMessage() {}
 
 func (x *Egress) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[7]
+	mi := &file_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +1077,7 @@ func (x *Egress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Egress.ProtoReflect.Descriptor instead.
 func (*Egress) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{7}
+	return file_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Egress) GetKind() string {
@@ -1056,7 +1120,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_control_proto_msgTypes[8]
+	mi := &file_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1068,7 +1132,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[8]
+	mi := &file_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1081,7 +1145,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{8}
+	return file_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Welcome) GetServer() string {
@@ -1152,7 +1216,7 @@ type SignedEpoch struct {
 
 func (x *SignedEpoch) Reset() {
 	*x = SignedEpoch{}
-	mi := &file_control_proto_msgTypes[9]
+	mi := &file_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1228,7 @@ func (x *SignedEpoch) String() string {
 func (*SignedEpoch) ProtoMessage() {}
 
 func (x *SignedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[9]
+	mi := &file_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1241,7 @@ func (x *SignedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedEpoch.ProtoReflect.Descriptor instead.
 func (*SignedEpoch) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{9}
+	return file_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SignedEpoch) GetPayload() []byte {
@@ -1214,7 +1278,7 @@ type HandOver struct {
 
 func (x *HandOver) Reset() {
 	*x = HandOver{}
-	mi := &file_control_proto_msgTypes[10]
+	mi := &file_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1290,7 @@ func (x *HandOver) String() string {
 func (*HandOver) ProtoMessage() {}
 
 func (x *HandOver) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[10]
+	mi := &file_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1303,7 @@ func (x *HandOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandOver.ProtoReflect.Descriptor instead.
 func (*HandOver) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{10}
+	return file_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *HandOver) GetHeld() [][]byte {
@@ -1272,7 +1336,7 @@ type HandBack struct {
 
 func (x *HandBack) Reset() {
 	*x = HandBack{}
-	mi := &file_control_proto_msgTypes[11]
+	mi := &file_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1348,7 @@ func (x *HandBack) String() string {
 func (*HandBack) ProtoMessage() {}
 
 func (x *HandBack) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[11]
+	mi := &file_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1361,7 @@ func (x *HandBack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandBack.ProtoReflect.Descriptor instead.
 func (*HandBack) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{11}
+	return file_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *HandBack) GetLacking() [][]byte {
@@ -1316,7 +1380,7 @@ type HandedOver struct {
 
 func (x *HandedOver) Reset() {
 	*x = HandedOver{}
-	mi := &file_control_proto_msgTypes[12]
+	mi := &file_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1328,7 +1392,7 @@ func (x *HandedOver) String() string {
 func (*HandedOver) ProtoMessage() {}
 
 func (x *HandedOver) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[12]
+	mi := &file_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1341,7 +1405,7 @@ func (x *HandedOver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandedOver.ProtoReflect.Descriptor instead.
 func (*HandedOver) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{12}
+	return file_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *HandedOver) GetEpoch() int64 {
@@ -1361,7 +1425,7 @@ type Addresses struct {
 
 func (x *Addresses) Reset() {
 	*x = Addresses{}
-	mi := &file_control_proto_msgTypes[13]
+	mi := &file_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1437,7 @@ func (x *Addresses) String() string {
 func (*Addresses) ProtoMessage() {}
 
 func (x *Addresses) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[13]
+	mi := &file_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1450,7 @@ func (x *Addresses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Addresses.ProtoReflect.Descriptor instead.
 func (*Addresses) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{13}
+	return file_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Addresses) GetMgmt() []string {
@@ -1409,7 +1473,7 @@ type RenewNow struct {
 
 func (x *RenewNow) Reset() {
 	*x = RenewNow{}
-	mi := &file_control_proto_msgTypes[14]
+	mi := &file_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1485,7 @@ func (x *RenewNow) String() string {
 func (*RenewNow) ProtoMessage() {}
 
 func (x *RenewNow) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[14]
+	mi := &file_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1498,7 @@ func (x *RenewNow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewNow.ProtoReflect.Descriptor instead.
 func (*RenewNow) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{14}
+	return file_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RenewNow) GetSerial() string {
@@ -1478,7 +1542,7 @@ type Config struct {
 
 func (x *Config) Reset() {
 	*x = Config{}
-	mi := &file_control_proto_msgTypes[15]
+	mi := &file_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1490,7 +1554,7 @@ func (x *Config) String() string {
 func (*Config) ProtoMessage() {}
 
 func (x *Config) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[15]
+	mi := &file_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1503,7 +1567,7 @@ func (x *Config) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Config.ProtoReflect.Descriptor instead.
 func (*Config) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{15}
+	return file_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Config) GetRevision() int64 {
@@ -1595,7 +1659,7 @@ type Revocations struct {
 
 func (x *Revocations) Reset() {
 	*x = Revocations{}
-	mi := &file_control_proto_msgTypes[16]
+	mi := &file_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +1671,7 @@ func (x *Revocations) String() string {
 func (*Revocations) ProtoMessage() {}
 
 func (x *Revocations) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[16]
+	mi := &file_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +1684,7 @@ func (x *Revocations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revocations.ProtoReflect.Descriptor instead.
 func (*Revocations) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{16}
+	return file_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Revocations) GetRevision() int64 {
@@ -1662,7 +1726,7 @@ type SignedRevocation struct {
 
 func (x *SignedRevocation) Reset() {
 	*x = SignedRevocation{}
-	mi := &file_control_proto_msgTypes[17]
+	mi := &file_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1674,7 +1738,7 @@ func (x *SignedRevocation) String() string {
 func (*SignedRevocation) ProtoMessage() {}
 
 func (x *SignedRevocation) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[17]
+	mi := &file_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1687,7 +1751,7 @@ func (x *SignedRevocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedRevocation.ProtoReflect.Descriptor instead.
 func (*SignedRevocation) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{17}
+	return file_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SignedRevocation) GetPayload() []byte {
@@ -1726,7 +1790,7 @@ type Devices struct {
 
 func (x *Devices) Reset() {
 	*x = Devices{}
-	mi := &file_control_proto_msgTypes[18]
+	mi := &file_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1802,7 @@ func (x *Devices) String() string {
 func (*Devices) ProtoMessage() {}
 
 func (x *Devices) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[18]
+	mi := &file_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1815,7 @@ func (x *Devices) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Devices.ProtoReflect.Descriptor instead.
 func (*Devices) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{18}
+	return file_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Devices) GetRevision() int64 {
@@ -1813,7 +1877,7 @@ type Device struct {
 
 func (x *Device) Reset() {
 	*x = Device{}
-	mi := &file_control_proto_msgTypes[19]
+	mi := &file_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1889,7 @@ func (x *Device) String() string {
 func (*Device) ProtoMessage() {}
 
 func (x *Device) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[19]
+	mi := &file_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +1902,7 @@ func (x *Device) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Device.ProtoReflect.Descriptor instead.
 func (*Device) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{19}
+	return file_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Device) GetId() string {
@@ -1917,7 +1981,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +1993,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[20]
+	mi := &file_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +2006,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{20}
+	return file_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Ack) GetKind() Ack_Kind {
@@ -1984,15 +2048,17 @@ type Report struct {
 	Counts  bool           `protobuf:"varint,8,opt,name=counts,proto3" json:"counts,omitempty"`
 	// Entries: lookups of names that lead nowhere since the last report, and of how
 	// many names, as far as they were told apart.
-	Misses        int64 `protobuf:"varint,9,opt,name=misses,proto3" json:"misses,omitempty"`
-	MissedNames   int64 `protobuf:"varint,10,opt,name=missed_names,json=missedNames,proto3" json:"missed_names,omitempty"`
+	Misses      int64 `protobuf:"varint,9,opt,name=misses,proto3" json:"misses,omitempty"`
+	MissedNames int64 `protobuf:"varint,10,opt,name=missed_names,json=missedNames,proto3" json:"missed_names,omitempty"`
+	// Entries that are pods: what mesh.KubePolicy calls it; "" as long as not known.
+	Policy        string `protobuf:"bytes,11,opt,name=policy,proto3" json:"policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2070,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[21]
+	mi := &file_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2083,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{21}
+	return file_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Report) GetState() string {
@@ -2090,6 +2156,13 @@ func (x *Report) GetMissedNames() int64 {
 	return 0
 }
 
+func (x *Report) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
 type DeviceUsage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Device        string                 `protobuf:"bytes,1,opt,name=device,proto3" json:"device,omitempty"`
@@ -2102,7 +2175,7 @@ type DeviceUsage struct {
 
 func (x *DeviceUsage) Reset() {
 	*x = DeviceUsage{}
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2114,7 +2187,7 @@ func (x *DeviceUsage) String() string {
 func (*DeviceUsage) ProtoMessage() {}
 
 func (x *DeviceUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[22]
+	mi := &file_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2127,7 +2200,7 @@ func (x *DeviceUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceUsage.ProtoReflect.Descriptor instead.
 func (*DeviceUsage) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{22}
+	return file_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DeviceUsage) GetDevice() string {
@@ -2171,7 +2244,7 @@ type DialResult struct {
 
 func (x *DialResult) Reset() {
 	*x = DialResult{}
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2183,7 +2256,7 @@ func (x *DialResult) String() string {
 func (*DialResult) ProtoMessage() {}
 
 func (x *DialResult) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[23]
+	mi := &file_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2196,7 +2269,7 @@ func (x *DialResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DialResult.ProtoReflect.Descriptor instead.
 func (*DialResult) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{23}
+	return file_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DialResult) GetCore() string {
@@ -2245,7 +2318,7 @@ type CoreTraffic struct {
 
 func (x *CoreTraffic) Reset() {
 	*x = CoreTraffic{}
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2257,7 +2330,7 @@ func (x *CoreTraffic) String() string {
 func (*CoreTraffic) ProtoMessage() {}
 
 func (x *CoreTraffic) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[24]
+	mi := &file_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2270,7 +2343,7 @@ func (x *CoreTraffic) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoreTraffic.ProtoReflect.Descriptor instead.
 func (*CoreTraffic) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{24}
+	return file_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CoreTraffic) GetCore() string {
@@ -2303,7 +2376,7 @@ type Probe struct {
 
 func (x *Probe) Reset() {
 	*x = Probe{}
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2315,7 +2388,7 @@ func (x *Probe) String() string {
 func (*Probe) ProtoMessage() {}
 
 func (x *Probe) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[25]
+	mi := &file_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2328,7 +2401,7 @@ func (x *Probe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Probe.ProtoReflect.Descriptor instead.
 func (*Probe) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{25}
+	return file_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Probe) GetNonce() []byte {
@@ -2347,7 +2420,7 @@ type ProbeReady struct {
 
 func (x *ProbeReady) Reset() {
 	*x = ProbeReady{}
-	mi := &file_control_proto_msgTypes[26]
+	mi := &file_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2359,7 +2432,7 @@ func (x *ProbeReady) String() string {
 func (*ProbeReady) ProtoMessage() {}
 
 func (x *ProbeReady) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[26]
+	mi := &file_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2372,7 +2445,7 @@ func (x *ProbeReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeReady.ProtoReflect.Descriptor instead.
 func (*ProbeReady) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{26}
+	return file_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ProbeReady) GetNonce() []byte {
@@ -2392,7 +2465,7 @@ type CellRequest struct {
 
 func (x *CellRequest) Reset() {
 	*x = CellRequest{}
-	mi := &file_control_proto_msgTypes[27]
+	mi := &file_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2404,7 +2477,7 @@ func (x *CellRequest) String() string {
 func (*CellRequest) ProtoMessage() {}
 
 func (x *CellRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[27]
+	mi := &file_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2417,7 +2490,7 @@ func (x *CellRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellRequest.ProtoReflect.Descriptor instead.
 func (*CellRequest) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{27}
+	return file_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CellRequest) GetCsr() []byte {
@@ -2447,7 +2520,7 @@ type CellCertificate struct {
 
 func (x *CellCertificate) Reset() {
 	*x = CellCertificate{}
-	mi := &file_control_proto_msgTypes[28]
+	mi := &file_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2532,7 @@ func (x *CellCertificate) String() string {
 func (*CellCertificate) ProtoMessage() {}
 
 func (x *CellCertificate) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[28]
+	mi := &file_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2545,7 @@ func (x *CellCertificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CellCertificate.ProtoReflect.Descriptor instead.
 func (*CellCertificate) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{28}
+	return file_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CellCertificate) GetChain() [][]byte {
@@ -2505,7 +2578,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_control_proto_msgTypes[29]
+	mi := &file_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2517,7 +2590,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[29]
+	mi := &file_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2530,7 +2603,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{29}
+	return file_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Drain) GetReason() string {
@@ -2549,7 +2622,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_control_proto_msgTypes[30]
+	mi := &file_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2634,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[30]
+	mi := &file_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2647,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{30}
+	return file_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Goodbye) GetReason() string {
@@ -2593,7 +2666,7 @@ type Ping struct {
 
 func (x *Ping) Reset() {
 	*x = Ping{}
-	mi := &file_control_proto_msgTypes[31]
+	mi := &file_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2605,7 +2678,7 @@ func (x *Ping) String() string {
 func (*Ping) ProtoMessage() {}
 
 func (x *Ping) ProtoReflect() protoreflect.Message {
-	mi := &file_control_proto_msgTypes[31]
+	mi := &file_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2618,7 +2691,7 @@ func (x *Ping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ping.ProtoReflect.Descriptor instead.
 func (*Ping) Descriptor() ([]byte, []int) {
-	return file_control_proto_rawDescGZIP(), []int{31}
+	return file_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Ping) GetSequence() int64 {
@@ -2633,13 +2706,17 @@ var File_control_proto protoreflect.FileDescriptor
 const file_control_proto_rawDesc = "" +
 	"\n" +
 	"\rcontrol.proto\x12\n" +
-	"meshctl.v1\"\x82\x01\n" +
+	"meshctl.v1\"\xaa\x01\n" +
 	"\rEnrollRequest\x12\x19\n" +
 	"\btoken_id\x18\x01 \x01(\tR\atokenId\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\x12\x10\n" +
 	"\x03csr\x18\x03 \x01(\fR\x03csr\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x12\n" +
-	"\x04role\x18\x05 \x01(\tR\x04role\"\x8e\x01\n" +
+	"\x04role\x18\x05 \x01(\tR\x04role\x12&\n" +
+	"\x03pod\x18\x06 \x01(\v2\x14.meshctl.v1.PodProofR\x03pod\":\n" +
+	"\bPodProof\x12\x18\n" +
+	"\acluster\x18\x01 \x01(\tR\acluster\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\"\x8e\x01\n" +
 	"\x0eEnrollResponse\x12\x14\n" +
 	"\x05chain\x18\x01 \x03(\fR\x05chain\x12\x17\n" +
 	"\amesh_id\x18\x02 \x01(\tR\x06meshId\x12\x12\n" +
@@ -2787,7 +2864,7 @@ const file_control_proto_rawDesc = "" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKIND_CONFIG\x10\x01\x12\x14\n" +
 	"\x10KIND_REVOCATIONS\x10\x02\x12\x10\n" +
-	"\fKIND_DEVICES\x10\x03\"\xf0\x02\n" +
+	"\fKIND_DEVICES\x10\x03\"\x88\x03\n" +
 	"\x06Report\x12\x14\n" +
 	"\x05state\x18\x01 \x01(\tR\x05state\x12\x18\n" +
 	"\astreams\x18\x02 \x01(\x03R\astreams\x12-\n" +
@@ -2799,7 +2876,8 @@ const file_control_proto_rawDesc = "" +
 	"\x06counts\x18\b \x01(\bR\x06counts\x12\x16\n" +
 	"\x06misses\x18\t \x01(\x03R\x06misses\x12!\n" +
 	"\fmissed_names\x18\n" +
-	" \x01(\x03R\vmissedNames\"k\n" +
+	" \x01(\x03R\vmissedNames\x12\x16\n" +
+	"\x06policy\x18\v \x01(\tR\x06policy\"k\n" +
 	"\vDeviceUsage\x12\x16\n" +
 	"\x06device\x18\x01 \x01(\tR\x06device\x12\x0e\n" +
 	"\x02up\x18\x02 \x01(\x03R\x02up\x12\x12\n" +
@@ -2856,88 +2934,90 @@ func file_control_proto_rawDescGZIP() []byte {
 }
 
 var file_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_control_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_control_proto_goTypes = []any{
 	(Ack_Kind)(0),            // 0: meshctl.v1.Ack.Kind
 	(*EnrollRequest)(nil),    // 1: meshctl.v1.EnrollRequest
-	(*EnrollResponse)(nil),   // 2: meshctl.v1.EnrollResponse
-	(*RenewRequest)(nil),     // 3: meshctl.v1.RenewRequest
-	(*RenewResponse)(nil),    // 4: meshctl.v1.RenewResponse
-	(*NodeMessage)(nil),      // 5: meshctl.v1.NodeMessage
-	(*MgmtMessage)(nil),      // 6: meshctl.v1.MgmtMessage
-	(*Hello)(nil),            // 7: meshctl.v1.Hello
-	(*Egress)(nil),           // 8: meshctl.v1.Egress
-	(*Welcome)(nil),          // 9: meshctl.v1.Welcome
-	(*SignedEpoch)(nil),      // 10: meshctl.v1.SignedEpoch
-	(*HandOver)(nil),         // 11: meshctl.v1.HandOver
-	(*HandBack)(nil),         // 12: meshctl.v1.HandBack
-	(*HandedOver)(nil),       // 13: meshctl.v1.HandedOver
-	(*Addresses)(nil),        // 14: meshctl.v1.Addresses
-	(*RenewNow)(nil),         // 15: meshctl.v1.RenewNow
-	(*Config)(nil),           // 16: meshctl.v1.Config
-	(*Revocations)(nil),      // 17: meshctl.v1.Revocations
-	(*SignedRevocation)(nil), // 18: meshctl.v1.SignedRevocation
-	(*Devices)(nil),          // 19: meshctl.v1.Devices
-	(*Device)(nil),           // 20: meshctl.v1.Device
-	(*Ack)(nil),              // 21: meshctl.v1.Ack
-	(*Report)(nil),           // 22: meshctl.v1.Report
-	(*DeviceUsage)(nil),      // 23: meshctl.v1.DeviceUsage
-	(*DialResult)(nil),       // 24: meshctl.v1.DialResult
-	(*CoreTraffic)(nil),      // 25: meshctl.v1.CoreTraffic
-	(*Probe)(nil),            // 26: meshctl.v1.Probe
-	(*ProbeReady)(nil),       // 27: meshctl.v1.ProbeReady
-	(*CellRequest)(nil),      // 28: meshctl.v1.CellRequest
-	(*CellCertificate)(nil),  // 29: meshctl.v1.CellCertificate
-	(*Drain)(nil),            // 30: meshctl.v1.Drain
-	(*Goodbye)(nil),          // 31: meshctl.v1.Goodbye
-	(*Ping)(nil),             // 32: meshctl.v1.Ping
+	(*PodProof)(nil),         // 2: meshctl.v1.PodProof
+	(*EnrollResponse)(nil),   // 3: meshctl.v1.EnrollResponse
+	(*RenewRequest)(nil),     // 4: meshctl.v1.RenewRequest
+	(*RenewResponse)(nil),    // 5: meshctl.v1.RenewResponse
+	(*NodeMessage)(nil),      // 6: meshctl.v1.NodeMessage
+	(*MgmtMessage)(nil),      // 7: meshctl.v1.MgmtMessage
+	(*Hello)(nil),            // 8: meshctl.v1.Hello
+	(*Egress)(nil),           // 9: meshctl.v1.Egress
+	(*Welcome)(nil),          // 10: meshctl.v1.Welcome
+	(*SignedEpoch)(nil),      // 11: meshctl.v1.SignedEpoch
+	(*HandOver)(nil),         // 12: meshctl.v1.HandOver
+	(*HandBack)(nil),         // 13: meshctl.v1.HandBack
+	(*HandedOver)(nil),       // 14: meshctl.v1.HandedOver
+	(*Addresses)(nil),        // 15: meshctl.v1.Addresses
+	(*RenewNow)(nil),         // 16: meshctl.v1.RenewNow
+	(*Config)(nil),           // 17: meshctl.v1.Config
+	(*Revocations)(nil),      // 18: meshctl.v1.Revocations
+	(*SignedRevocation)(nil), // 19: meshctl.v1.SignedRevocation
+	(*Devices)(nil),          // 20: meshctl.v1.Devices
+	(*Device)(nil),           // 21: meshctl.v1.Device
+	(*Ack)(nil),              // 22: meshctl.v1.Ack
+	(*Report)(nil),           // 23: meshctl.v1.Report
+	(*DeviceUsage)(nil),      // 24: meshctl.v1.DeviceUsage
+	(*DialResult)(nil),       // 25: meshctl.v1.DialResult
+	(*CoreTraffic)(nil),      // 26: meshctl.v1.CoreTraffic
+	(*Probe)(nil),            // 27: meshctl.v1.Probe
+	(*ProbeReady)(nil),       // 28: meshctl.v1.ProbeReady
+	(*CellRequest)(nil),      // 29: meshctl.v1.CellRequest
+	(*CellCertificate)(nil),  // 30: meshctl.v1.CellCertificate
+	(*Drain)(nil),            // 31: meshctl.v1.Drain
+	(*Goodbye)(nil),          // 32: meshctl.v1.Goodbye
+	(*Ping)(nil),             // 33: meshctl.v1.Ping
 }
 var file_control_proto_depIdxs = []int32{
-	7,  // 0: meshctl.v1.NodeMessage.hello:type_name -> meshctl.v1.Hello
-	21, // 1: meshctl.v1.NodeMessage.ack:type_name -> meshctl.v1.Ack
-	22, // 2: meshctl.v1.NodeMessage.report:type_name -> meshctl.v1.Report
-	27, // 3: meshctl.v1.NodeMessage.probe_ready:type_name -> meshctl.v1.ProbeReady
-	28, // 4: meshctl.v1.NodeMessage.cell_request:type_name -> meshctl.v1.CellRequest
-	31, // 5: meshctl.v1.NodeMessage.goodbye:type_name -> meshctl.v1.Goodbye
-	32, // 6: meshctl.v1.NodeMessage.ping:type_name -> meshctl.v1.Ping
-	32, // 7: meshctl.v1.NodeMessage.pong:type_name -> meshctl.v1.Ping
-	11, // 8: meshctl.v1.NodeMessage.hand_over:type_name -> meshctl.v1.HandOver
-	9,  // 9: meshctl.v1.MgmtMessage.welcome:type_name -> meshctl.v1.Welcome
-	16, // 10: meshctl.v1.MgmtMessage.config:type_name -> meshctl.v1.Config
-	17, // 11: meshctl.v1.MgmtMessage.revocations:type_name -> meshctl.v1.Revocations
-	19, // 12: meshctl.v1.MgmtMessage.devices:type_name -> meshctl.v1.Devices
-	26, // 13: meshctl.v1.MgmtMessage.probe:type_name -> meshctl.v1.Probe
-	29, // 14: meshctl.v1.MgmtMessage.cell_certificate:type_name -> meshctl.v1.CellCertificate
-	30, // 15: meshctl.v1.MgmtMessage.drain:type_name -> meshctl.v1.Drain
-	31, // 16: meshctl.v1.MgmtMessage.goodbye:type_name -> meshctl.v1.Goodbye
-	32, // 17: meshctl.v1.MgmtMessage.ping:type_name -> meshctl.v1.Ping
-	32, // 18: meshctl.v1.MgmtMessage.pong:type_name -> meshctl.v1.Ping
-	14, // 19: meshctl.v1.MgmtMessage.addresses:type_name -> meshctl.v1.Addresses
-	15, // 20: meshctl.v1.MgmtMessage.renew_now:type_name -> meshctl.v1.RenewNow
-	12, // 21: meshctl.v1.MgmtMessage.hand_back:type_name -> meshctl.v1.HandBack
-	13, // 22: meshctl.v1.MgmtMessage.handed_over:type_name -> meshctl.v1.HandedOver
-	8,  // 23: meshctl.v1.Hello.egress:type_name -> meshctl.v1.Egress
-	10, // 24: meshctl.v1.Hello.epoch_proof:type_name -> meshctl.v1.SignedEpoch
-	10, // 25: meshctl.v1.Welcome.epoch_proof:type_name -> meshctl.v1.SignedEpoch
-	18, // 26: meshctl.v1.HandOver.records:type_name -> meshctl.v1.SignedRevocation
-	18, // 27: meshctl.v1.Revocations.records:type_name -> meshctl.v1.SignedRevocation
-	20, // 28: meshctl.v1.Devices.upserts:type_name -> meshctl.v1.Device
-	0,  // 29: meshctl.v1.Ack.kind:type_name -> meshctl.v1.Ack.Kind
-	23, // 30: meshctl.v1.Report.usage:type_name -> meshctl.v1.DeviceUsage
-	24, // 31: meshctl.v1.Report.dials:type_name -> meshctl.v1.DialResult
-	23, // 32: meshctl.v1.Report.metered:type_name -> meshctl.v1.DeviceUsage
-	25, // 33: meshctl.v1.Report.relayed:type_name -> meshctl.v1.CoreTraffic
-	1,  // 34: meshctl.v1.Enrollment.Enroll:input_type -> meshctl.v1.EnrollRequest
-	3,  // 35: meshctl.v1.Renewal.Renew:input_type -> meshctl.v1.RenewRequest
-	5,  // 36: meshctl.v1.NodeControl.Connect:input_type -> meshctl.v1.NodeMessage
-	2,  // 37: meshctl.v1.Enrollment.Enroll:output_type -> meshctl.v1.EnrollResponse
-	4,  // 38: meshctl.v1.Renewal.Renew:output_type -> meshctl.v1.RenewResponse
-	6,  // 39: meshctl.v1.NodeControl.Connect:output_type -> meshctl.v1.MgmtMessage
-	37, // [37:40] is the sub-list for method output_type
-	34, // [34:37] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	2,  // 0: meshctl.v1.EnrollRequest.pod:type_name -> meshctl.v1.PodProof
+	8,  // 1: meshctl.v1.NodeMessage.hello:type_name -> meshctl.v1.Hello
+	22, // 2: meshctl.v1.NodeMessage.ack:type_name -> meshctl.v1.Ack
+	23, // 3: meshctl.v1.NodeMessage.report:type_name -> meshctl.v1.Report
+	28, // 4: meshctl.v1.NodeMessage.probe_ready:type_name -> meshctl.v1.ProbeReady
+	29, // 5: meshctl.v1.NodeMessage.cell_request:type_name -> meshctl.v1.CellRequest
+	32, // 6: meshctl.v1.NodeMessage.goodbye:type_name -> meshctl.v1.Goodbye
+	33, // 7: meshctl.v1.NodeMessage.ping:type_name -> meshctl.v1.Ping
+	33, // 8: meshctl.v1.NodeMessage.pong:type_name -> meshctl.v1.Ping
+	12, // 9: meshctl.v1.NodeMessage.hand_over:type_name -> meshctl.v1.HandOver
+	10, // 10: meshctl.v1.MgmtMessage.welcome:type_name -> meshctl.v1.Welcome
+	17, // 11: meshctl.v1.MgmtMessage.config:type_name -> meshctl.v1.Config
+	18, // 12: meshctl.v1.MgmtMessage.revocations:type_name -> meshctl.v1.Revocations
+	20, // 13: meshctl.v1.MgmtMessage.devices:type_name -> meshctl.v1.Devices
+	27, // 14: meshctl.v1.MgmtMessage.probe:type_name -> meshctl.v1.Probe
+	30, // 15: meshctl.v1.MgmtMessage.cell_certificate:type_name -> meshctl.v1.CellCertificate
+	31, // 16: meshctl.v1.MgmtMessage.drain:type_name -> meshctl.v1.Drain
+	32, // 17: meshctl.v1.MgmtMessage.goodbye:type_name -> meshctl.v1.Goodbye
+	33, // 18: meshctl.v1.MgmtMessage.ping:type_name -> meshctl.v1.Ping
+	33, // 19: meshctl.v1.MgmtMessage.pong:type_name -> meshctl.v1.Ping
+	15, // 20: meshctl.v1.MgmtMessage.addresses:type_name -> meshctl.v1.Addresses
+	16, // 21: meshctl.v1.MgmtMessage.renew_now:type_name -> meshctl.v1.RenewNow
+	13, // 22: meshctl.v1.MgmtMessage.hand_back:type_name -> meshctl.v1.HandBack
+	14, // 23: meshctl.v1.MgmtMessage.handed_over:type_name -> meshctl.v1.HandedOver
+	9,  // 24: meshctl.v1.Hello.egress:type_name -> meshctl.v1.Egress
+	11, // 25: meshctl.v1.Hello.epoch_proof:type_name -> meshctl.v1.SignedEpoch
+	11, // 26: meshctl.v1.Welcome.epoch_proof:type_name -> meshctl.v1.SignedEpoch
+	19, // 27: meshctl.v1.HandOver.records:type_name -> meshctl.v1.SignedRevocation
+	19, // 28: meshctl.v1.Revocations.records:type_name -> meshctl.v1.SignedRevocation
+	21, // 29: meshctl.v1.Devices.upserts:type_name -> meshctl.v1.Device
+	0,  // 30: meshctl.v1.Ack.kind:type_name -> meshctl.v1.Ack.Kind
+	24, // 31: meshctl.v1.Report.usage:type_name -> meshctl.v1.DeviceUsage
+	25, // 32: meshctl.v1.Report.dials:type_name -> meshctl.v1.DialResult
+	24, // 33: meshctl.v1.Report.metered:type_name -> meshctl.v1.DeviceUsage
+	26, // 34: meshctl.v1.Report.relayed:type_name -> meshctl.v1.CoreTraffic
+	1,  // 35: meshctl.v1.Enrollment.Enroll:input_type -> meshctl.v1.EnrollRequest
+	4,  // 36: meshctl.v1.Renewal.Renew:input_type -> meshctl.v1.RenewRequest
+	6,  // 37: meshctl.v1.NodeControl.Connect:input_type -> meshctl.v1.NodeMessage
+	3,  // 38: meshctl.v1.Enrollment.Enroll:output_type -> meshctl.v1.EnrollResponse
+	5,  // 39: meshctl.v1.Renewal.Renew:output_type -> meshctl.v1.RenewResponse
+	7,  // 40: meshctl.v1.NodeControl.Connect:output_type -> meshctl.v1.MgmtMessage
+	38, // [38:41] is the sub-list for method output_type
+	35, // [35:38] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_control_proto_init() }
@@ -2945,7 +3025,7 @@ func file_control_proto_init() {
 	if File_control_proto != nil {
 		return
 	}
-	file_control_proto_msgTypes[4].OneofWrappers = []any{
+	file_control_proto_msgTypes[5].OneofWrappers = []any{
 		(*NodeMessage_Hello)(nil),
 		(*NodeMessage_Ack)(nil),
 		(*NodeMessage_Report)(nil),
@@ -2956,7 +3036,7 @@ func file_control_proto_init() {
 		(*NodeMessage_Pong)(nil),
 		(*NodeMessage_HandOver)(nil),
 	}
-	file_control_proto_msgTypes[5].OneofWrappers = []any{
+	file_control_proto_msgTypes[6].OneofWrappers = []any{
 		(*MgmtMessage_Welcome)(nil),
 		(*MgmtMessage_Config)(nil),
 		(*MgmtMessage_Revocations)(nil),
@@ -2978,7 +3058,7 @@ func file_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_proto_rawDesc), len(file_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   3,
 		},
