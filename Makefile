@@ -13,7 +13,7 @@ HAVECC := $(shell command -v $(CC) 2>/dev/null || command -v gcc 2>/dev/null)
 TOOL   := go tool -modfile=tools.mod
 FUZZTIME ?= 20s
 
-.PHONY: help build demo test nightly e2e-faults e2e-restore e2e-clients lint fix fuzz bench docs licenses generate vuln clean
+.PHONY: help build demo test nightly e2e-faults e2e-restore e2e-clients e2e-kube lint fix fuzz bench docs licenses generate vuln clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,7 @@ nightly: ## the long tests: ten minutes of history and of renewals, 20 failovers
 	$(MAKE) e2e-restore
 	$(MAKE) e2e-clients
 	$(MAKE) e2e-faults
+	$(MAKE) e2e-kube
 
 # Needs root, iproute2 and nftables, and says which of them is missing.
 e2e-faults: ## break a mesh in network namespaces, and write what was measured to docs/reliability.md
@@ -63,6 +64,12 @@ e2e-faults: ## break a mesh in network namespaces, and write what was measured t
 e2e-clients: ## connect with the clients that members have, and write what passed to docs/clients.md
 	MESHCTL_CLIENTS_TABLE=$(CURDIR)/docs/clients.md go test -tags=clients,$(TAGS) -count=1 -timeout 30m -v ./internal/clients
 
+# Builds Kubernetes into the user's cache, once; needs root and control groups of
+# version 1; installs containerd, runc, containernetworking-plugins, nftables,
+# iproute2 and conntrack.
+e2e-kube: ## run the entry layer on a real Kubernetes, and write what was measured to docs/kubernetes-tests.md
+	MESHCTL_KUBE_TABLE=$(CURDIR)/docs/kubernetes-tests.md go test -tags=kube,$(TAGS) -count=1 -timeout 90m -v ./internal/kube
+
 e2e-restore: ## burn a mesh of 10,000 devices and 200 cores, and bring it back from its backup
 	MESHCTL_RESTORE=big go test -count=1 -timeout 30m -v -run 'BurnsAndComesBack$$' ./internal/e2e
 
@@ -71,12 +78,15 @@ lint: ## gofmt, vet, go fix, staticcheck, tidy modules, current documents and li
 	go vet ./...
 	go vet -tags=faults,$(TAGS) ./internal/faults
 	go vet -tags=clients,$(TAGS) ./internal/clients
+	go vet -tags=kube,$(TAGS) ./internal/kube
 	@test -z "$$(go fix -diff ./... 2>&1)" || { go fix -diff ./...; echo 'make lint: or: make fix'; exit 1; }
 	@test -z "$$(go fix -diff -tags=faults,$(TAGS) ./internal/faults 2>&1)" || { go fix -diff -tags=faults,$(TAGS) ./internal/faults; exit 1; }
 	@test -z "$$(go fix -diff -tags=clients,$(TAGS) ./internal/clients 2>&1)" || { go fix -diff -tags=clients,$(TAGS) ./internal/clients; exit 1; }
+	@test -z "$$(go fix -diff -tags=kube,$(TAGS) ./internal/kube 2>&1)" || { go fix -diff -tags=kube,$(TAGS) ./internal/kube; exit 1; }
 	$(TOOL) staticcheck ./...
 	$(TOOL) staticcheck -tags=faults,$(TAGS) ./internal/faults
 	$(TOOL) staticcheck -tags=clients,$(TAGS) ./internal/clients
+	$(TOOL) staticcheck -tags=kube,$(TAGS) ./internal/kube
 	go mod tidy -diff
 	go run . docs --check docs/cli
 	go run ./internal/licenses -check docs/third-party-licenses.md

@@ -1,0 +1,122 @@
+//go:build kube
+
+package kube
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// dirs is how the folders of runs are called.
+const dirs = "meshctl-kube-"
+
+func TestMain(m *testing.M) {
+	if file := os.Getenv(machineVariable); file != "" {
+		fmt.Fprintln(os.Stderr, "machine:", boot(file))
+		os.Exit(1)
+	}
+	os.Exit(mainCode(m))
+}
+
+func mainCode(m *testing.M) int {
+	program, lock, err := prepare()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "kube:", err)
+		return 1
+	}
+	defer lock.Close()
+	shared.program = program
+	code := m.Run()
+	if err := shared.end(code == 0); err != nil {
+		fmt.Fprintln(os.Stderr, "kube:", err)
+		return 1
+	}
+	return code
+}
+
+// prepare makes this run the only one on the machine, removes what killed runs
+// have left, and finds the programs.
+func prepare() (program string, lock *os.File, err error) {
+	ctx := context.Background()
+	if err := requirements(ctx); err != nil {
+		return "", nil, err
+	}
+	if program, err = kubeBinary(ctx); err != nil {
+		return "", nil, err
+	}
+	lock, err = os.OpenFile(filepath.Join(os.TempDir(), dirs+"lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return "", nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return "", nil, errors.Join(fmt.Errorf("another run is under way: %w", err), lock.Close())
+	}
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), dirs+"*[0-9]"))
+	err = errors.Join(err, sweep(prefix))
+	for _, dir := range left {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return program, lock, err
+}
+
+// shared is what all tests of a run have in common.
+var shared sharedParts
+
+type sharedParts struct {
+	program string // kube
+	once    sync.Once
+	kube    *Kube
+	well    bool
+	rows    []row
+}
+
+// theKube returns the cluster, with two workers at least. The first test makes it.
+func theKube(t *testing.T) *Kube {
+	t.Helper()
+	shared.once.Do(func() { shared.make(t) })
+	if !shared.well {
+		t.Fatal("the cluster was not made")
+	}
+	return shared.kube
+}
+
+func (s *sharedParts) make(t *testing.T) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", dirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	s.kube, err = newKube(context.Background(), dir, strings.ToLower(rand.Text()[:4]), s.program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%5.1f s  control plane", time.Since(begin).Seconds())
+	for n := range 2 {
+		s.kube.AddNode(t, n+1)
+		t.Logf("%5.1f s  worker %d is Ready", time.Since(begin).Seconds(), n+1)
+	}
+	s.well = true
+}
+
+// end shows what was measured and removes everything. After a failure the logs
+// are left.
+func (s *sharedParts) end(succeeded bool) error {
+	if s.kube == nil {
+		return nil
+	}
+	err := errors.Join(s.kube.close(), report(s.rows, succeeded))
+	if succeeded {
+		err = errors.Join(err, os.RemoveAll(s.kube.Dir))
+	}
+	return err
+}

@@ -1,0 +1,59 @@
+// Command pod is the program in the small images of the tests: called pause it
+// keeps the namespaces of a pod, otherwise it serves HTTP on port 8080 and says
+// which pod it is and who asks.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer cancel()
+	if filepath.Base(os.Args[0]) == "pause" {
+		go reap()
+		<-ctx.Done()
+		return
+	}
+	if err := serve(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "pod:", err)
+		os.Exit(1)
+	}
+}
+
+// reap waits for children that others left behind, as process 1 must.
+func reap() {
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGCHLD)
+	for range ended {
+		for {
+			if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); pid <= 0 || err != nil {
+				break
+			}
+		}
+	}
+}
+
+func serve(ctx context.Context) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s answers %s\n", host, r.RemoteAddr)
+	})
+	failed := make(chan error, 1)
+	go func() { failed <- http.ListenAndServe(":8080", nil) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
