@@ -66,7 +66,9 @@ type Service struct {
 	// it returns nil while there is none. nil: it never has one.
 	SubCertificate func() *tls.Certificate
 	// Servers keeps the management servers together.
-	Servers  Servers
+	Servers Servers
+	// Kubes are the clusters that entries run in.
+	Kubes    Kubes
 	Mesh     mesh.ID
 	Server   mesh.ServerID
 	RootHash [32]byte // SHA-256 of the root certificate, for join tokens
