@@ -2910,7 +2910,6 @@ type KubeWork struct {
 	// the namespace has our labels is removed.
 	Objects       [][]byte `protobuf:"bytes,5,rep,name=objects,proto3" json:"objects,omitempty"`
 	Release       int64    `protobuf:"varint,6,opt,name=release,proto3" json:"release,omitempty"` // that the objects are of; 0: nothing is to be there
-	Restart       bool     `protobuf:"varint,7,opt,name=restart,proto3" json:"restart,omitempty"` // begins anew with the connection, after a credential was replaced
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2987,14 +2986,8 @@ func (x *KubeWork) GetRelease() int64 {
 	return 0
 }
 
-func (x *KubeWork) GetRestart() bool {
-	if x != nil {
-		return x.Restart
-	}
-	return false
-}
-
-// KubeOutcome is how a cluster is, whenever that changed, and every half minute.
+// KubeOutcome is how a cluster is, whenever that changed, and every half minute. It
+// has words of the cluster, and of whoever can write there.
 type KubeOutcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cluster       string                 `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
@@ -3484,15 +3477,14 @@ const file_chores_proto_rawDesc = "" +
 	"\n" +
 	"credential\x18\x05 \x01(\tR\n" +
 	"credential\x12\x1c\n" +
-	"\tnamespace\x18\x06 \x01(\tR\tnamespace\"\xdc\x01\n" +
+	"\tnamespace\x18\x06 \x01(\tR\tnamespace\"\xc2\x01\n" +
 	"\bKubeWork\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12%\n" +
 	"\x03api\x18\x02 \x01(\v2\x13.meshctl.v1.KubeAPIR\x03api\x12\x12\n" +
 	"\x04mesh\x18\x03 \x01(\tR\x04mesh\x12-\n" +
 	"\x05epoch\x18\x04 \x01(\v2\x17.meshctl.v1.BackupEpochR\x05epoch\x12\x18\n" +
 	"\aobjects\x18\x05 \x03(\fR\aobjects\x12\x18\n" +
-	"\arelease\x18\x06 \x01(\x03R\arelease\x12\x18\n" +
-	"\arestart\x18\a \x01(\bR\arestart\"U\n" +
+	"\arelease\x18\x06 \x01(\x03R\arelease\"U\n" +
 	"\vKubeOutcome\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x18\n" +
 	"\arelease\x18\x02 \x01(\x03R\arelease\x12\x12\n" +
