@@ -49,9 +49,12 @@ const (
 type EntryRelease struct {
 	Number int64      `json:"number"` // from 1, without gaps
 	Layer  EntryLayer `json:"layer"`
-	Made   time.Time  `json:"made"`
-	By     Actor      `json:"by"`
-	Why    string     `json:"why"` // "deploy", "scale", "undo of 3", …
+	// Pods is what the pods are labelled with: the first release that had the same
+	// ones, so that a change of anything else restarts none (kube.Pods).
+	Pods int64     `json:"pods"`
+	Made time.Time `json:"made"`
+	By   Actor     `json:"by"`
+	Why  string    `json:"why"` // "deploy", "scale", "undo of 3", …
 }
 
 // EntryLayer says what entries there are in a cluster, and how clients reach
