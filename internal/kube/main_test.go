@@ -77,6 +77,10 @@ type sharedParts struct {
 	kube    *Kube
 	well    bool
 	rows    []row
+
+	onceMesh sync.Once
+	mesh     *Mesh
+	meshWell bool
 }
 
 // theKube returns the cluster, with two workers at least. The first test makes it.
@@ -114,7 +118,11 @@ func (s *sharedParts) end(succeeded bool) error {
 	if s.kube == nil {
 		return nil
 	}
-	err := errors.Join(s.kube.close(), report(s.rows, succeeded))
+	var err error
+	if s.mesh != nil {
+		err = s.mesh.close()
+	}
+	err = errors.Join(err, s.kube.close(), report(s.rows, succeeded))
 	if succeeded {
 		err = errors.Join(err, os.RemoveAll(s.kube.Dir))
 	}

@@ -144,6 +144,11 @@ func (f fabric) attach(host string, addr netip.Addr) (namespace, error) {
 	)
 }
 
+// detach pulls a host's plug.
+func (f fabric) detach(host string) error {
+	return ip("-n " + string(f.hub()) + " link delete " + host)
+}
+
 // forwards makes a host pass packets on.
 func (n namespace) forwards() error {
 	return n.do(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) })

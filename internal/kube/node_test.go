@@ -21,15 +21,16 @@ type Node struct {
 	Addr netip.Addr
 
 	namespace
-	pods  netip.Prefix
-	dir   string
-	group string
-	init  *process
+	fabric fabric
+	pods   netip.Prefix
+	dir    string
+	group  string
+	init   *process
 }
 
 // newNode makes the machine and starts it. The n-th worker is wN.
 func (k *Kube) newNode(n int) (_ *Node, err error) {
-	node := &Node{Name: "w" + strconv.Itoa(n), Addr: hostAddr(byte(20 + n))}
+	node := &Node{Name: "w" + strconv.Itoa(n), Addr: hostAddr(byte(20 + n)), fabric: k.fabric}
 	node.dir, node.group = filepath.Join(k.Dir, node.Name), prefix+k.fabric.run+"-"+node.Name
 	third := pods.Addr().As4()
 	third[2] = byte(n)
@@ -75,7 +76,7 @@ func (k *Kube) power(node *Node) (err error) {
 // off ends the machine as a power cut does: nobody is told, and packets to it
 // vanish. What it was is removed.
 func (n *Node) off() error {
-	err := ip("-n " + string(n.namespace) + " link set eth0 down")
+	err := n.fabric.detach(n.Name)
 	err = errors.Join(err, n.init.kill(), endProcesses(string(n.namespace)))
 	return errors.Join(err, ip("netns delete "+string(n.namespace)), removeGroups(n.group))
 }
