@@ -246,7 +246,7 @@ type KubeConflict struct {
 type KubeAddress struct {
 	Host   string    `json:"host"`
 	Port   int       `json:"port"`
-	Source string    `json:"source"` // "loadbalancer", "nodeport" or "public"
+	Source string    `json:"source"` // AddressBalancer and the like
 	Up     bool      `json:"up,omitzero"`
 	Since  time.Time `json:"since"`        // of Up
 	Why    string    `json:"why,omitzero"` // it is not up

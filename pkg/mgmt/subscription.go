@@ -12,7 +12,10 @@ import (
 // tells them is read from the copies of the state that nodes keep.
 func (r *runtime) runSubscription(ctx context.Context, ready func()) error {
 	m := r.nodes.Mirrors()
-	r.subs.State = subs.Mirrors{Store: r.store, Settings: m.Config, MemberSet: m.Members, DeviceSet: m.Devices, CellSet: m.Cells, SpentSet: m.Spent, Rollouts: m.Rollouts, RouteSet: m.Routes}
+	r.subs.State = subs.Mirrors{
+		Store: r.store, Settings: m.Config, MemberSet: m.Members, DeviceSet: m.Devices, CellSet: m.Cells, SpentSet: m.Spent, Rollouts: m.Rollouts, RouteSet: m.Routes,
+		Kubes: m.Kubes, KubeState: m.KubeStates,
+	}
 	r.subs.Certificate, r.subs.Registerer, r.subs.Log = r.certs.Subscription, r.registry, r.log.With("unit", "subscription")
 	return r.subs.Run(ctx, ready)
 }

@@ -118,7 +118,8 @@ func (s *Service) unheard() (silent []string, known int) {
 		add(mesh.RoleCore, string(id), c.Name, c.Revoked)
 	}
 	for id, e := range s.view.entries.All() {
-		add(mesh.RoleEntry, string(id), e.Name, e.Revoked)
+		gone := !e.Pod.Gone.IsZero() // the cluster has it no longer: it will not come
+		add(mesh.RoleEntry, string(id), e.Name, e.Revoked || gone)
 	}
 	slices.Sort(silent)
 	return silent, known

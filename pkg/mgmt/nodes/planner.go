@@ -99,7 +99,7 @@ type ownAddresses struct {
 func (s *Service) resolveOwn(ctx context.Context, _ bool) (time.Time, error) {
 	c := s.config()
 	old := s.own.Load()
-	next := &ownAddresses{names: s.lookUpAll(ctx, slices.Concat(c.MgmtAddresses, c.EntryAddresses), old)}
+	next := &ownAddresses{names: s.lookUpAll(ctx, slices.Concat(c.MgmtAddresses, c.EntryAddresses, s.kubes().Known()), old)}
 	for _, some := range next.names {
 		next.all = append(next.all, some...)
 	}
@@ -115,6 +115,11 @@ func (s *Service) resolveOwn(ctx context.Context, _ bool) (time.Time, error) {
 	}
 	s.own.Store(next)
 	return time.Time{}, nil
+}
+
+// kubes are the clusters that entries run in, and how they are.
+func (s *Service) kubes() mesh.Kubes {
+	return mesh.Kubes{Clusters: s.view.kubes.All(), States: s.view.kubeStates.All()}
 }
 
 // lookUpAll resolves all at once, since each may take seconds.

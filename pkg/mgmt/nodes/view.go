@@ -26,6 +26,8 @@ type view struct {
 	servers     *store.Mirror[mesh.ServerID, mesh.Server]
 	reach       *store.Mirror[mesh.EntryID, mesh.EntryReach]
 	cellWatch   *store.Mirror[mesh.CellID, mesh.CellWatch]
+	kubes       *store.Mirror[mesh.KubeID, mesh.KubeCluster]
+	kubeStates  *store.Mirror[mesh.KubeID, mesh.KubeState]
 }
 
 func newView(s *store.Store) *view {
@@ -45,6 +47,8 @@ func newView(s *store.Store) *view {
 		servers:     store.NewMirror(s.Servers),
 		reach:       store.NewMirror(s.Reach),
 		cellWatch:   store.NewMirror(s.CellWatch),
+		kubes:       store.NewMirror(s.Kubes),
+		kubeStates:  store.NewMirror(s.KubeStates),
 	}
 }
 
@@ -56,7 +60,7 @@ type mirror interface {
 }
 
 func (v *view) all() []mirror {
-	return []mirror{v.members, v.devices, v.cells, v.cores, v.entries, v.revocations, v.config, v.status, v.routes, v.targets, v.rollouts, v.spent, v.servers, v.reach, v.cellWatch}
+	return []mirror{v.members, v.devices, v.cells, v.cores, v.entries, v.revocations, v.config, v.status, v.routes, v.targets, v.rollouts, v.spent, v.servers, v.reach, v.cellWatch, v.kubes, v.kubeStates}
 }
 
 // run follows the store until ctx ends.

@@ -10,6 +10,7 @@ import (
 // State is what is known of the mesh, from memory. What it returns is shared: do
 // not modify it.
 type State interface {
+	// Config has the addresses of entries in clusters among its own.
 	Config() mesh.Config
 	Member(mesh.MemberID) (mesh.Member, bool)
 	Device(mesh.DeviceID) (mesh.Device, bool)
@@ -43,12 +44,14 @@ type Mirrors struct {
 	SpentSet  *store.Mirror[string, mesh.Spent]
 	Rollouts  *store.Mirror[string, mesh.Rollout]
 	RouteSet  *store.Mirror[mesh.ServerName, mesh.Route]
+	Kubes     *store.Mirror[mesh.KubeID, mesh.KubeCluster]
+	KubeState *store.Mirror[mesh.KubeID, mesh.KubeState]
 }
 
 // Config implements State.
 func (m Mirrors) Config() mesh.Config {
 	c, _ := m.Settings.Get(store.ConfigKey)
-	return c
+	return c.WithKubes(mesh.Kubes{Clusters: m.Kubes.All(), States: m.KubeState.All()})
 }
 
 // Member implements State.
