@@ -38,6 +38,9 @@ const (
 	AnnotationEpoch = "meshctl.io/epoch"
 	// AnnotationConfig is of templates: the hash of the configuration.
 	AnnotationConfig = "meshctl.io/config"
+	// AnnotationDeadline is of a DaemonSet, which has no such field: after how many
+	// seconds without progress a rolling update has failed.
+	AnnotationDeadline = "meshctl.io/deadline"
 )
 
 // Names inside a pod.

@@ -2,7 +2,8 @@ package kube
 
 import "github.com/meshctl/meshctl/pkg/mesh"
 
-// rights are what management does in a namespace.
+// rights are what management does in a namespace. The namespace itself, which keeps
+// pods restricted, is not its to change.
 var rights = []struct {
 	group     string
 	resources []string
@@ -14,7 +15,6 @@ var rights = []struct {
 	{"networking.k8s.io", []string{"networkpolicies"}, kept},
 	{"policy", []string{"poddisruptionbudgets"}, kept},
 	{"", []string{"pods"}, seen},
-	{"apps", []string{"replicasets"}, seen},
 	{"", []string{"pods/log"}, []string{"get"}},
 }
 
