@@ -17,17 +17,19 @@ type jobs struct {
 	backup *controlpb.BackupOrder
 	certs  *controlpb.CertsOrder
 	bot    *controlpb.BotOrder
+	kube   *controlpb.KubeOrder
 }
 
 func (j jobs) equal(o jobs) bool {
 	return proto.Equal(j.ping, o.ping) && proto.Equal(j.hooks, o.hooks) && proto.Equal(j.backup, o.backup) && proto.Equal(j.certs, o.certs) &&
-		proto.Equal(j.bot, o.bot)
+		proto.Equal(j.bot, o.bot) && proto.Equal(j.kube, o.kube)
 }
 
 // desk is what the child is to do, and whether it does.
 type desk struct {
 	revision uint64
 	jobs     jobs
+	asks     []*controlpb.KubeAsk // whether there are jobs or not
 	ordered  time.Time
 	changed  chan struct{} // closed at the next change
 
@@ -45,7 +47,19 @@ func (d *desk) order(to jobs, now time.Time) {
 	if d.jobs.equal(to) {
 		return
 	}
-	d.jobs, d.ordered = to, now
+	d.jobs = to
+	d.tell(now)
+}
+
+// ask changes what is asked.
+func (d *desk) ask(asks []*controlpb.KubeAsk, now time.Time) {
+	d.asks = asks
+	d.tell(now)
+}
+
+// tell has the child told of a change.
+func (d *desk) tell(now time.Time) {
+	d.ordered = now
 	d.revision++
 	if d.changed != nil {
 		close(d.changed)
@@ -58,7 +72,10 @@ func (d *desk) now() (*controlpb.Order, <-chan struct{}) {
 	if d.changed == nil {
 		d.changed = make(chan struct{})
 	}
-	return &controlpb.Order{Revision: d.revision, Ping: d.jobs.ping, Hooks: d.jobs.hooks, Backup: d.jobs.backup, Certs: d.jobs.certs, Bot: d.jobs.bot}, d.changed
+	return &controlpb.Order{
+		Revision: d.revision, Ping: d.jobs.ping, Hooks: d.jobs.hooks, Backup: d.jobs.backup, Certs: d.jobs.certs, Bot: d.jobs.bot,
+		Kube: d.jobs.kube, Asks: d.asks,
+	}, d.changed
 }
 
 func (d *desk) heard(revision uint64, now time.Time) {

@@ -40,6 +40,7 @@ type Foreman struct {
 	Hooks  Hooks  // nil: this server posts nothing
 	Bot    Bot    // nil: this server has none
 	Outbox Outbox // nil: this server sends nothing
+	Kube   Kube   // nil: this server keeps no clusters
 	// Scratch is a folder of this server's own, for files of a proof.
 	Scratch string
 	Memory  int64 // bytes that the child may have
@@ -63,11 +64,13 @@ type Foreman struct {
 	hired  bool // needed is closed
 	ping   PingState
 	pinged map[string]int // outcomes, by what they are
+	asked  uint64         // the last id of an ask
+	asking map[uint64]*question
 }
 
 // Configured says whether there can be any job for a child.
 func (f *Foreman) Configured() bool {
-	return f.Ping.URL != "" || f.Backup != nil || f.Hooks != nil || f.Certs != nil || f.Bot != nil
+	return f.Ping.URL != "" || f.Backup != nil || f.Hooks != nil || f.Certs != nil || f.Bot != nil || f.Kube != nil
 }
 
 // Wake has the orders asked for now.
@@ -120,7 +123,8 @@ func (f *Foreman) begin() {
 
 // redact takes the secrets of the jobs out of what the child wrote.
 func (f *Foreman) redact(s string) string {
-	return hideBot(f.ordersBot(), hideCerts(f.ordersCerts(), hide(f.ordered(), hideHooks(f.ordersHooks(), f.Ping.redact(s)))))
+	s = hideBot(f.ordersBot(), hideCerts(f.ordersCerts(), hide(f.ordered(), hideHooks(f.ordersHooks(), f.Ping.redact(s)))))
+	return f.hideAsks(hideKube(f.ordersKube(), s))
 }
 
 // environment is all that the child gets: where certificates of the public and
@@ -179,6 +183,9 @@ func (f *Foreman) lead(ctx context.Context) error {
 	if f.Bot != nil {
 		wg.Go(func() { f.leadBot(ctx) })
 	}
+	if f.Kube != nil {
+		wg.Go(func() { f.leadKube(ctx) })
+	}
 	tick := time.NewTicker(wellEvery)
 	defer tick.Stop()
 	for {
@@ -231,6 +238,9 @@ func (f *Foreman) jobs() jobs {
 	}
 	if f.Bot != nil {
 		j.bot = f.Bot.Order().proto()
+	}
+	if f.Kube != nil {
+		j.kube = f.kubeOrder()
 	}
 	return j
 }
@@ -326,6 +336,9 @@ func (f *Foreman) Report(_ context.Context, r *controlpb.ReportRequest) (*contro
 	}
 	if out, ordered := r.GetBot(), f.ordersBot(); out != nil && ordered != nil {
 		f.Bot.Ended(botOutcomeOf(out, ordered))
+	}
+	if out, ok := kubeOutcomeOf(r.GetKube(), f.ordersKube(), time.Now()); ok {
+		f.Kube.Ended(out)
 	}
 	return &controlpb.ReportResponse{}, nil
 }
