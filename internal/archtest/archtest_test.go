@@ -76,6 +76,7 @@ var doors = []struct {
 	{"github.com/miekg/dns", []string{"pkg/acme", "pkg/acme/acmetest"}, "what a stranger's name server says is read in one place"},
 	{"github.com/letsencrypt/", []string{"pkg/acme/acmetest"}, "an authority for tests is in no binary"},
 	{"github.com/skip2/go-qrcode", []string{"pkg/qr"}, "a code is drawn in one place, however it is looked at"},
+	{"k8s.io/", []string{"pkg/kube/client", "pkg/kube/kubetest"}, "what a cluster says is read, and written, in one place"},
 	{"github.com/pires/go-proxyproto", []string{"pkg/relay", "pkg/entry"}, "only these speak the PROXY protocol"},
 }
 

@@ -1,0 +1,225 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/meshctl/meshctl/pkg/kube"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// observe says how the cluster is.
+func (s *session) observe(ctx context.Context) kube.Observation {
+	o := kube.Observation{
+		Cluster: s.work.Cluster, Release: s.work.Release, At: now(),
+		Version: s.version, Stale: s.stale, Drift: slices.Clone(s.drift),
+	}
+	s.tellStandings(&o)
+	o.Failure, o.Detail = s.failure(o.Failure)
+	o.Pods = s.pods()
+	if w, ok := s.workload(); ok {
+		s.tellRollout(ctx, w, &o)
+	}
+	o.Problems = append(o.Problems, s.complaints()...)
+	o.Addresses = s.addresses()
+	o.Removed = len(s.wanted) == 0 && s.broken == nil && s.isEmpty()
+	return o
+}
+
+// tellStandings says which objects are not as they should be, and whether all are.
+func (s *session) tellStandings(o *kube.Observation) {
+	o.Applied = len(s.wanted) > 0 && s.broken == nil && !s.stale
+	for _, w := range s.wanted {
+		st := s.standing[w.key()]
+		if st == nil || st.good == nil || st.err != nil || st.hash != w.hash || !s.isSeen(w, st) {
+			o.Applied = false
+		}
+		if st == nil || st.err == nil {
+			continue
+		}
+		if c, ok := errors.AsType[*conflictError](st.err); ok {
+			o.Conflicts = append(o.Conflicts, c.fields...)
+			continue
+		}
+		o.Problems = append(o.Problems, st.problem(w.key()))
+		switch kind, _ := failure(st.err); {
+		case errors.Is(st.err, errForeign):
+			o.Failure = kube.Foreign
+		case kind == kube.Denied && o.Failure == kube.NoFailure:
+			o.Failure = kube.Denied
+		}
+	}
+}
+
+// isSeen: the watch has caught up with what was applied.
+func (s *session) isSeen(w wanted, st *standing) bool {
+	live, known := s.cache.get(w.kind.name, w.GetName())
+	return !known || live != nil && reflect.DeepEqual(owned(live, manager), st.good)
+}
+
+// failure is what keeps the API from being looked at, before what it refused.
+func (s *session) failure(refused kube.Failure) (kube.Failure, string) {
+	if kind, detail := failure(s.broken); kind != kube.NoFailure {
+		return kind, detail
+	}
+	for _, err := range s.cache.trouble() {
+		return failure(err)
+	}
+	for _, st := range s.standing {
+		switch kind, detail := failure(st.err); {
+		case refused == kube.Foreign && errors.Is(st.err, errForeign):
+			return refused, "something is there under the name of ours"
+		case refused == kube.Denied && kind == kube.Denied:
+			return refused, detail
+		}
+	}
+	return refused, ""
+}
+
+// tellRollout says how far the pods are.
+func (s *session) tellRollout(ctx context.Context, w wanted, o *kube.Observation) {
+	live, _ := s.cache.get(w.kind.name, w.GetName())
+	release := releaseOf(w.Object, "spec", "template", "metadata", "labels")
+	for _, p := range o.Pods {
+		switch {
+		case p.Release != release || p.Ending:
+			o.Old++
+		case p.Ready:
+			o.Ready++
+		}
+	}
+	if live == nil {
+		return
+	}
+	f := figuresOf(live)
+	o.Desired, o.Paused = f.desired, f.paused
+	if f.current && releaseOf(live.Object, "spec", "template", "metadata", "labels") == release {
+		o.Updated = f.updated
+	}
+	o.Stuck = f.stuck
+	if w.kind.name == "DaemonSet" {
+		o.Stuck = s.progress.stuck(release, o.Desired, o.Updated, o.Ready, o.Paused, s.deadlineOf(w))
+	}
+	if o.Stuck {
+		o.Why = s.why(ctx, release, live)
+	}
+}
+
+// deadlineOf is how long a DaemonSet may make no progress.
+func (s *session) deadlineOf(w wanted) time.Duration {
+	n, err := strconv.Atoi(w.GetAnnotations()[kube.AnnotationDeadline])
+	if err != nil || n <= 0 {
+		return s.pace.deadline
+	}
+	return time.Duration(n) * time.Second
+}
+
+// releaseOf is the release that labels name, 0 for none.
+func releaseOf(o map[string]any, labels ...string) int64 {
+	text, _, _ := unstructured.NestedString(o, append(labels, kube.LabelRelease)...)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// isEmpty: nothing of ours is left, as far as anybody can see.
+func (s *session) isEmpty() bool {
+	for _, k := range kinds {
+		if list, known := s.cache.list(k.name); !known || len(list) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// complaints are what the cluster itself says is wrong.
+func (s *session) complaints() []string {
+	var out []string
+	for _, c := range []struct{ kind, condition, bad string }{
+		{"Deployment", "ReplicaFailure", "True"},
+		{"HorizontalPodAutoscaler", "ScalingActive", "False"},
+		{"HorizontalPodAutoscaler", "AbleToScale", "False"},
+	} {
+		list, _ := s.cache.list(c.kind)
+		for _, o := range list {
+			found := conditionOf(o, c.condition)
+			message, _ := found["message"].(string)
+			if found["status"] == c.bad && found["reason"] != "ScalingDisabled" {
+				out = append(out, ref(o)+": "+printable(message, 512))
+			}
+		}
+	}
+	return out
+}
+
+// addresses are where the cluster says that clients reach the pods.
+func (s *session) addresses() []mesh.KubeAddress {
+	list, _ := s.cache.list("Service")
+	var out []mesh.KubeAddress
+	for _, o := range list {
+		if !s.isWanted(o) {
+			continue
+		}
+		if kind, _, _ := unstructured.NestedString(o.Object, "spec", "type"); kind == "LoadBalancer" {
+			out = append(out, balancerOf(o)...)
+		} else {
+			out = append(out, s.nodePorts(o)...)
+		}
+	}
+	return out
+}
+
+func balancerOf(o *unstructured.Unstructured) []mesh.KubeAddress {
+	var out []mesh.KubeAddress
+	ingress, _, _ := unstructured.NestedSlice(o.Object, "status", "loadBalancer", "ingress")
+	for _, item := range ingress {
+		at, _ := item.(map[string]any)
+		host, _ := at["ip"].(string)
+		if name, _ := at["hostname"].(string); host == "" {
+			host = name
+		}
+		if host != "" {
+			out = append(out, mesh.KubeAddress{Host: printable(host, 253), Port: portOf(o, "port"), Source: "loadbalancer"})
+		}
+	}
+	return out
+}
+
+// nodePorts are those of the nodes with a pod that is ready: the others do not answer.
+func (s *session) nodePorts(o *unstructured.Unstructured) []mesh.KubeAddress {
+	port := portOf(o, "nodePort")
+	if port == 0 {
+		return nil
+	}
+	var hosts []string
+	for _, p := range s.pods() {
+		if p.Ready && !p.Ending && p.HostIP != "" {
+			hosts = append(hosts, p.HostIP)
+		}
+	}
+	slices.Sort(hosts)
+	var out []mesh.KubeAddress
+	for _, h := range slices.Compact(hosts) {
+		out = append(out, mesh.KubeAddress{Host: h, Port: port, Source: "nodeport"})
+	}
+	return out
+}
+
+// portOf is a number of a Service's first port: there is only one.
+func portOf(o *unstructured.Unstructured, field string) int {
+	ports, _, _ := unstructured.NestedSlice(o.Object, "spec", "ports")
+	if len(ports) == 0 {
+		return 0
+	}
+	first, _ := ports[0].(map[string]any)
+	n, _, _ := unstructured.NestedInt64(first, field)
+	return int(n)
+}
