@@ -31,12 +31,7 @@ func service(l mesh.EntryLayer, f Facts) Object {
 	if l.Service.Class != "" {
 		spec["loadBalancerClass"] = l.Service.Class
 	}
-	o := object("v1", "Service", f).with("spec", spec)
-	notes := o["metadata"].(map[string]any)["annotations"].(map[string]string)
-	for k, v := range l.Service.Annotations {
-		notes[k] = v
-	}
-	return o
+	return object("v1", "Service", f).add("annotations", l.Service.Annotations).with("spec", spec)
 }
 
 // networkPolicy forbids everything but clients on their port, the mesh and names.

@@ -45,10 +45,8 @@ func daemonSet(l mesh.EntryLayer, f Facts, pods map[string]any) Object {
 	if f.Paused {
 		strategy = map[string]any{"type": "OnDelete"}
 	}
-	set := object("apps/v1", "DaemonSet", f)
-	notes := set["metadata"].(map[string]any)["annotations"].(map[string]string)
-	notes[AnnotationDeadline] = strconv.FormatInt(seconds(l.Deadline), 10)
-	return set.with("spec", map[string]any{
+	deadline := map[string]string{AnnotationDeadline: strconv.FormatInt(seconds(l.Deadline), 10)}
+	return object("apps/v1", "DaemonSet", f).add("annotations", deadline).with("spec", map[string]any{
 		"selector":             map[string]any{"matchLabels": Selector(f.Mesh, f.Cluster)},
 		"template":             pods,
 		"minReadySeconds":      seconds(l.DrainWait),

@@ -37,7 +37,7 @@ func RBAC(namespace string) ([]Object, error) {
 	account := []any{map[string]any{"kind": "ServiceAccount", "name": Account, "namespace": namespace}}
 	reviewer := Account + ":" + namespace
 	return plainAll([]Object{
-		cluster("v1", "Namespace", namespace).label(podSecurity()),
+		cluster("v1", "Namespace", namespace).add("labels", podSecurity()),
 		cluster("scheduling.k8s.io/v1", "PriorityClass", PriorityClass).
 			with("value", 1_000_000).
 			with("description", "Entries of a mesh: what clients connect to."),
@@ -90,13 +90,5 @@ func cluster(apiVersion, kind, name string) Object {
 func within(apiVersion, kind, namespace string) Object {
 	o := cluster(apiVersion, kind, Account)
 	o["metadata"].(map[string]any)["namespace"] = namespace
-	return o
-}
-
-func (o Object) label(add map[string]string) Object {
-	labels := o["metadata"].(map[string]any)["labels"].(map[string]string)
-	for k, v := range add {
-		labels[k] = v
-	}
 	return o
 }

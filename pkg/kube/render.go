@@ -3,6 +3,7 @@ package kube
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -67,6 +68,12 @@ func object(apiVersion, kind string, f Facts) Object {
 
 func (o Object) with(key string, value any) Object {
 	o[key] = value
+	return o
+}
+
+// add puts more into the labels or annotations.
+func (o Object) add(field string, more map[string]string) Object {
+	maps.Copy(o["metadata"].(map[string]any)[field].(map[string]string), more)
 	return o
 }
 
