@@ -46,7 +46,7 @@ func work(ctx context.Context, conn net.Conn, p pace) error {
 	}
 	defer cc.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	w := &worker{pace: p, conn: cc, server: controlpb.NewChoresClient(cc), orders: make(chan *controlpb.Order), pings: make(chan *controlpb.PingOutcome), backups: make(chan *controlpb.BackupOutcome), certs: make(chan *controlpb.CertOutcome), bots: make(chan *controlpb.BotOutcome), hooks: make(chan *controlpb.HookOutcome)}
+	w := &worker{pace: p, conn: cc, server: controlpb.NewChoresClient(cc), orders: make(chan *controlpb.Order), pings: make(chan *controlpb.PingOutcome), backups: make(chan *controlpb.BackupOutcome), certs: make(chan *controlpb.CertOutcome), bots: make(chan *controlpb.BotOutcome), hooks: make(chan *controlpb.HookOutcome), kubes: make(chan *controlpb.KubeOutcome)}
 	lost := make(chan error, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() { lost <- w.receive(ctx) })
@@ -83,6 +83,7 @@ type worker struct {
 	certs   chan *controlpb.CertOutcome
 	bots    chan *controlpb.BotOutcome
 	hooks   chan *controlpb.HookOutcome
+	kubes   chan *controlpb.KubeOutcome
 }
 
 // receive passes the orders on.
@@ -114,11 +115,15 @@ func (w *worker) run(ctx context.Context, lost <-chan error) error {
 	defer bot.stop()
 	hooks := &hooker{server: w.server, tell: w.hooks}
 	defer hooks.stop()
+	kubes := &kuber{tell: w.kubes}
+	defer kubes.stopAll()
+	asks := &asker{server: w.server}
+	defer asks.stop()
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	var report controlpb.ReportRequest
 	for {
-		report.Ping, report.Backup, report.Cert, report.Bot, report.Hook = nil, nil, nil, nil, nil
+		report = controlpb.ReportRequest{Revision: report.GetRevision()}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -133,12 +138,15 @@ func (w *worker) run(ctx context.Context, lost <-chan error) error {
 			certs.follow(ctx, o.GetCerts())
 			bot.follow(ctx, o.GetBot())
 			hooks.follow(ctx, o.GetHooks())
+			kubes.follow(ctx, o.GetKube())
+			asks.follow(ctx, o.GetAsks())
 			report.Revision = o.GetRevision()
 		case report.Ping = <-w.pings:
 		case report.Backup = <-w.backups:
 		case report.Cert = <-w.certs:
 		case report.Bot = <-w.bots:
 		case report.Hook = <-w.hooks:
+		case report.Kube = <-w.kubes:
 		case <-tick.C:
 		}
 		if err := w.report(ctx, &report); err != nil {
