@@ -27,31 +27,40 @@ type KubeView struct {
 	Entries map[string]EntryView `json:"entries,omitzero"`
 }
 
-// KubeAddRequest adds a cluster. CA is PEM, the credential a token, or PEM of a
-// certificate and its key.
+// KubeAddRequest adds a cluster. Namespace is where entries will be; "" is the
+// default.
 type KubeAddRequest struct {
-	Name       string        `json:"name"`
+	Name string `json:"name"`
+	KubeConnection
+	Namespace string `json:"namespace,omitzero"`
+	// Unchecked adds it although it does not answer, or does not permit enough.
+	Unchecked bool `json:"unchecked,omitzero"`
+}
+
+// KubeConnection is how the API of a cluster is reached. CA is PEM, the credential
+// a token, or PEM of a certificate and its key.
+type KubeConnection struct {
 	Server     string        `json:"server"`
 	CA         string        `json:"ca,omitzero"`
 	ServerName string        `json:"serverName,omitzero"`
 	Auth       mesh.KubeAuth `json:"auth"`
 	Credential string        `json:"credential"` // secret
-	Namespace  string        `json:"namespace"`
-	// Unchecked adds it although it does not answer, or does not permit enough.
-	Unchecked bool `json:"unchecked,omitzero"`
 }
 
 // KubeSetRequest changes what is not nil. A new connection is checked before it
-// replaces the old one.
+// replaces the old one, as a whole: no credential goes to a server that it was not
+// given for.
 type KubeSetRequest struct {
-	Ref        string         `json:"ref"`
-	Name       *string        `json:"name,omitempty"`
-	Server     *string        `json:"server,omitempty"`
-	CA         *string        `json:"ca,omitempty"`
-	ServerName *string        `json:"serverName,omitempty"`
-	Auth       *mesh.KubeAuth `json:"auth,omitempty"`
-	Credential *string        `json:"credential,omitempty"` // secret
-	Unchecked  bool           `json:"unchecked,omitzero"`
+	Ref        string          `json:"ref"`
+	Name       *string         `json:"name,omitempty"`
+	Connection *KubeConnection `json:"connection,omitempty"`
+	Unchecked  bool            `json:"unchecked,omitzero"`
+}
+
+// KubeRemoveRequest forgets a cluster. Abandon leaves alone what is deployed there.
+type KubeRemoveRequest struct {
+	Ref     string `json:"ref"`
+	Abandon bool   `json:"abandon,omitzero"`
 }
 
 // KubeRBACRequest names the namespace; "" is the default.
@@ -113,7 +122,7 @@ var (
 	KubeRBACOf = Method[KubeRBACRequest, KubeManifest]{"KubeRBACOf", auditor}
 	KubeAdd    = Method[KubeAddRequest, KubeView]{"KubeAdd", owner}
 	KubeSet    = Method[KubeSetRequest, KubeView]{"KubeSet", owner}
-	KubeRemove = Method[Ref, None]{"KubeRemove", owner}
+	KubeRemove = Method[KubeRemoveRequest, None]{"KubeRemove", owner}
 	KubeCheck  = Method[Ref, KubeChecked]{"KubeCheck", operator}
 
 	EntryDeploy = Method[EntryDeployRequest, KubeView]{"EntryDeploy", operator}

@@ -159,6 +159,8 @@ func Table() map[string]mesh.AdminRole {
 		BackupGet, BackupRun, BackupVerify, BackupSet, BackupRemoteAdd, BackupRemoteRemove, BackupRemoteSettle,
 		BackupRecipientAdd, BackupRecipientRemove, BackupRevert,
 		BotCodeCreate, BotUserList, BotUserSet, BotStatusGet,
+		KubeList, KubeGet, KubeRBACOf, KubeAdd, KubeSet, KubeRemove, KubeCheck,
+		EntryDeploy, EntryRender, EntryPlanOf, EntryRollout, EntryUninstall,
 	} {
 		name, need := m.describe()
 		t[name] = need

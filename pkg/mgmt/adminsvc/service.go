@@ -79,7 +79,7 @@ type Service struct {
 
 // Bindings are the handlers of all methods, for admin.Serve.
 func (s *Service) Bindings() []admin.Binding {
-	return []admin.Binding{
+	return append(s.kubeBindings(),
 		admin.StatusGet.Handle(s.statusGet),
 		admin.ServerStatusGet.Handle(s.serverStatusGet),
 
@@ -189,7 +189,7 @@ func (s *Service) Bindings() []admin.Binding {
 		admin.BackupRecipientAdd.Handle(s.backupRecipientAdd),
 		admin.BackupRecipientRemove.Handle(s.backupRecipientRemove),
 		admin.BackupRevert.Handle(s.backupRevert),
-	}
+	)
 }
 
 func (s *Service) now() time.Time {
