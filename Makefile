@@ -13,13 +13,19 @@ HAVECC := $(shell command -v $(CC) 2>/dev/null || command -v gcc 2>/dev/null)
 TOOL   := go tool -modfile=tools.mod
 FUZZTIME ?= 20s
 
-.PHONY: help build demo test nightly e2e-faults e2e-restore e2e-clients e2e-kube lint fix fuzz bench docs licenses generate vuln clean
+.PHONY: help build image demo test nightly e2e-faults e2e-restore e2e-clients e2e-kube lint fix fuzz bench docs licenses generate vuln clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/meshctl
 	go build -ldflags='-s -w' -o $(BIN) .
+
+# For other machines: skopeo copy --all oci:bin/image/oci docker://REGISTRY/meshctl:TAG,
+# or docker load -i bin/image/meshctl-amd64.tar.
+IMAGE ?= meshctl:dev
+image: ## build the container image of IMAGE (default meshctl:dev) into bin/image, without Docker
+	go run ./internal/image -tag $(IMAGE)
 
 demo: build ## build, then run a whole mesh on this machine through its main job
 	$(BIN) dev up --demo

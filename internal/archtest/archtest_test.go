@@ -77,6 +77,7 @@ var doors = []struct {
 	{"github.com/letsencrypt/", []string{"pkg/acme/acmetest"}, "an authority for tests is in no binary"},
 	{"github.com/skip2/go-qrcode", []string{"pkg/qr"}, "a code is drawn in one place, however it is looked at"},
 	{"k8s.io/", []string{"pkg/kube/client", "pkg/kube/kubetest"}, "what a cluster says is read, and written, in one place"},
+	{"github.com/google/go-containerregistry", []string{"internal/image"}, "images are built, and never fetched"},
 	{"github.com/pires/go-proxyproto", []string{"pkg/relay", "pkg/entry"}, "only these speak the PROXY protocol"},
 }
 

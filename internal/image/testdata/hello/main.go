@@ -1,0 +1,4 @@
+// Command hello is small enough to be built in a test.
+package main
+
+func main() { println("hello") }
