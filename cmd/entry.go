@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshctl/meshctl/pkg/control"
 	"github.com/meshctl/meshctl/pkg/doctor"
 	"github.com/meshctl/meshctl/pkg/entry"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -30,9 +31,11 @@ type entryConfig struct {
 	HelloTimeout  time.Duration `key:"hello-timeout" help:"time from accept to a complete ClientHello"`
 	LookupTimeout time.Duration `key:"lookup-timeout" help:"time for one question to one management server; another is asked before half of it has passed"`
 	Drain         entryDrain    `key:"drain"`
+	Kubernetes    entryPod      `key:"kubernetes"`
 	Log           logConfig     `key:"log"`
 
 	trusted []netip.Prefix
+	pod     *control.Pod // nil: it is none
 }
 
 type entryProxies struct {
@@ -60,6 +63,7 @@ func newEntryConfig() *entryConfig {
 		HelloTimeout:  5 * time.Second,
 		LookupTimeout: 300 * time.Millisecond,
 		Drain:         entryDrain{Limit: 10 * time.Minute},
+		Kubernetes:    defaultEntryPod(),
 		Log:           defaultLog(),
 	}
 }
@@ -81,7 +85,9 @@ func (c *entryConfig) prepare() error {
 	add(c.Drain.Wait >= 0 && c.Drain.Limit > 0, "drain: want wait of 0 or more and a limit of more than 0")
 	ranges, err := parsePrefixes("proxies.trusted", c.Proxies.Trusted)
 	c.trusted = ranges
-	return errors.Join(append(errs, err)...)
+	pod, podErr := c.Kubernetes.parse(c.TokenFile)
+	c.pod = pod
+	return errors.Join(append(errs, err, podErr)...)
 }
 
 func isHostPort(a string) bool {

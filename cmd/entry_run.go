@@ -24,7 +24,11 @@ func newEntryRun() *cobra.Command {
 		Short: "Accept clients and relay each to the core its route names",
 		Long: `Enrolls with the token in --token-file when this folder has no identity yet or its
 certificate has ended, then accepts clients. On SIGTERM it stops accepting and lets
-open connections finish, up to drain.limit.`,
+open connections finish, up to drain.limit.
+
+As a pod of a Kubernetes cluster that management knows, it needs no token: with
+kubernetes.cluster set it shows the token of its service account, and management asks
+the cluster. ` + "`meshctl admin entry deploy`" + ` sets all of that.`,
 	})
 }
 
@@ -44,6 +48,7 @@ func (c *entryConfig) run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	parts.renewer.Pod, parts.renewer.Version = c.pod, version().Version
 	clients, err := entry.Listen(ctx, c.Listen)
 	if err != nil {
 		return listenError("listen", c.Listen, err)
@@ -54,6 +59,7 @@ func (c *entryConfig) run(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 
+	probe := c.policyProbe(parts)
 	settings := &entry.Settings{}
 	srv := &entry.Server{
 		Node: node, Revocations: parts.revocations, Settings: settings,
@@ -61,6 +67,7 @@ func (c *entryConfig) run(ctx context.Context, log *slog.Logger) error {
 		Proxies:      entry.Proxies{Trusted: c.trusted, Required: c.Proxies.Required},
 		HelloTimeout: c.HelloTimeout,
 		DrainWait:    c.Drain.Wait, DrainLimit: c.Drain.Limit,
+		Policy:  probe,
 		Metrics: parts.registry, Log: parts.log,
 	}
 	routes, err := gateway.Dial(gateway.Config{
@@ -74,7 +81,8 @@ func (c *entryConfig) run(ctx context.Context, log *slog.Logger) error {
 	defer routes.Close()
 	srv.Router = routes
 
-	units := append(parts.units(srv, srv.Ready, healthLn),
+	units := append(parts.units(srv, srv.Ready, healthLn), c.podUnits(files, probe, parts.log)...)
+	units = append(units,
 		supervise.Unit{Name: "routes", Run: supervise.Always(routes.Run)},
 		supervise.Unit{Name: "clients", Run: supervise.Always(func(ctx context.Context) error { return srv.Serve(ctx, clients) })})
 	return notified(ctx, notify.Role{Serving: srv.Serving, Ready: srv.Ready, Log: parts.log}, parts.registry,
@@ -97,8 +105,8 @@ func (c *entryConfig) identity(ctx context.Context, files nodeFiles, log *slog.L
 // again enrolls an entry whose certificate has ended, if there is a token that is
 // good. Otherwise it stays what it was: it may still renew.
 func (c *entryConfig) again(ctx context.Context, files nodeFiles, was *identity.Node, log *slog.Logger) *identity.Node {
-	if cmp.Or(c.TokenFile, credential("token")) == "" {
-		return was
+	if c.pod != nil || cmp.Or(c.TokenFile, credential("token")) == "" {
+		return was // a pod renews as it enrolled
 	}
 	node, err := c.enroll(ctx, files, false, log)
 	if err != nil {
@@ -109,6 +117,9 @@ func (c *entryConfig) again(ctx context.Context, files nodeFiles, was *identity.
 }
 
 func (c *entryConfig) enroll(ctx context.Context, files nodeFiles, wait bool, log *slog.Logger) (*identity.Node, error) {
+	if c.pod != nil {
+		return files.enrollPod(ctx, c.pod, log)
+	}
 	file := cmp.Or(c.TokenFile, credential("token"))
 	if file == "" {
 		return nil, &configError{mesh.WithHint(errors.New("this entry has not enrolled, and token-file is not set"),

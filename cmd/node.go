@@ -81,13 +81,21 @@ func (n nodeFiles) enroll(ctx context.Context, role mesh.Role, token mesh.Secret
 	if err != nil {
 		return nil, err
 	}
-	e, err := control.Enroll(ctx, control.EnrollConfig{
-		Token: t, Role: role, Folder: n.folder, State: n.state, Version: version().Version, Wait: wait, Log: log,
-	})
+	return n.enrollAs(ctx, control.EnrollConfig{Token: t, Role: role, Wait: wait, Log: log})
+}
+
+// enrollPod has management ask the cluster which pod this is.
+func (n nodeFiles) enrollPod(ctx context.Context, pod *control.Pod, log *slog.Logger) (*identity.Node, error) {
+	return n.enrollAs(ctx, control.EnrollConfig{Pod: pod, Role: mesh.RoleEntry, Wait: true, Log: log})
+}
+
+func (n nodeFiles) enrollAs(ctx context.Context, cfg control.EnrollConfig) (*identity.Node, error) {
+	cfg.Folder, cfg.State, cfg.Version = n.folder, n.state, version().Version
+	e, err := control.Enroll(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	log.Info("enrolled", "node", e.Node.Identity().Node(), "name", e.Name)
+	cfg.Log.Info("enrolled", "node", e.Node.Identity().Node(), "name", e.Name)
 	return e.Node, nil
 }
 

@@ -15,7 +15,9 @@ import (
 
 // EnrollConfig is what a node needs to trade a join token for a certificate.
 type EnrollConfig struct {
-	Token  mesh.JoinToken
+	Token mesh.JoinToken
+	// Pod, when set, takes the place of Token.
+	Pod    *Pod
 	Role   mesh.Role
 	Folder *identity.Folder
 	// State, when set, learns the addresses of management before the identity
@@ -63,14 +65,18 @@ func (cfg EnrollConfig) round(ctx context.Context) (Enrolled, error) {
 	if err != nil {
 		return Enrolled{}, fmt.Errorf("control: enroll: %w", err)
 	}
-	pending.Pin = cfg.Token.RootHash
+	pending.Pin = cfg.root()
+	addrs, err := cfg.addresses()
+	if err != nil {
+		return Enrolled{}, err
+	}
 	var unreachable, foreign []error
-	for _, addr := range cfg.Token.Addresses {
+	for _, addr := range addrs {
 		resp, err := cfg.ask(ctx, addr, pending.CSR())
 		f, isForeign := errors.AsType[*foreignServer](err)
 		switch {
 		case err == nil:
-			return cfg.accept(pending, resp)
+			return cfg.accept(pending, resp, addrs)
 		case isForeign:
 			foreign = append(foreign, f)
 		case errors.Is(err, mesh.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
@@ -87,33 +93,68 @@ func (cfg EnrollConfig) round(ctx context.Context) (Enrolled, error) {
 		"check the network and firewall of this machine, then run the same command again")
 }
 
-// ask sends the request to one server, once its chain has matched the pin.
+// root is the pin, and addresses are where to try.
+func (cfg EnrollConfig) root() [32]byte {
+	if cfg.Pod != nil {
+		return cfg.Pod.Root
+	}
+	return cfg.Token.RootHash
+}
+
+func (cfg EnrollConfig) addresses() ([]string, error) {
+	if cfg.Pod != nil {
+		return cfg.Pod.Addresses()
+	}
+	return cfg.Token.Addresses, nil
+}
+
+// ask sends the request to one server.
 func (cfg EnrollConfig) ask(ctx context.Context, addr string, csr []byte) (*controlpb.EnrollResponse, error) {
+	req := &controlpb.EnrollRequest{Csr: csr, Version: cfg.Version, Role: string(cfg.Role)}
+	resp, _, err := enrollAt(ctx, cfg.Dial, addr, cfg.root(), req, cfg.prove)
+	if f, ok := errors.AsType[*foreignServer](err); ok && cfg.Pod == nil {
+		f.of = "the mesh that made this token"
+	}
+	return resp, err
+}
+
+// prove says who asks.
+func (cfg EnrollConfig) prove(_ identity.Peer, req *controlpb.EnrollRequest) (err error) {
+	if cfg.Pod != nil {
+		req.Pod, err = cfg.Pod.proof()
+		return err
+	}
+	req.TokenId, req.Secret = string(cfg.Token.ID), cfg.Token.Secret.Reveal()
+	return nil
+}
+
+// enrollAt sends req to the server at addr, once its chain has matched the pin and
+// prove has added what proves who asks. reached says whether a server
+// answered, with whatever.
+func enrollAt(ctx context.Context, dial DialFunc, addr string, root [32]byte, req *controlpb.EnrollRequest,
+	prove func(identity.Peer, *controlpb.EnrollRequest) error) (_ *controlpb.EnrollResponse, reached bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
-	l, err := connect(ctx, cfg.Dial, addr, identity.PinnedTLS(cfg.Token.RootHash, identity.ProtoGRPC), MaxUnauthenticated)
+	l, err := connect(ctx, dial, addr, identity.PinnedTLS(root, identity.ProtoGRPC), MaxUnauthenticated)
 	if errors.Is(err, mesh.ErrDenied) {
-		return nil, &foreignServer{addr: addr, cause: err}
+		return nil, true, &foreignServer{addr: addr, of: "the mesh that this node was given the root of", cause: err}
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer l.Close() // nothing follows that could be lost
-	resp, err := controlpb.NewEnrollmentClient(l).Enroll(ctx, &controlpb.EnrollRequest{
-		TokenId: string(cfg.Token.ID),
-		Secret:  cfg.Token.Secret.Reveal(),
-		Csr:     csr,
-		Version: cfg.Version,
-		Role:    string(cfg.Role),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", addr, l.explain(err))
+	if err := prove(l.Peer, req); err != nil {
+		return nil, true, err
 	}
-	return resp, nil
+	resp, err := controlpb.NewEnrollmentClient(l).Enroll(ctx, req)
+	if err != nil {
+		return nil, true, fmt.Errorf("%s: %w", addr, l.explain(err))
+	}
+	return resp, true, nil
 }
 
 // accept checks the answer and makes it the node's identity.
-func (cfg EnrollConfig) accept(p *identity.Pending, resp *controlpb.EnrollResponse) (Enrolled, error) {
+func (cfg EnrollConfig) accept(p *identity.Pending, resp *controlpb.EnrollResponse, asked []string) (Enrolled, error) {
 	fail := func(err error) (Enrolled, error) {
 		return Enrolled{}, fmt.Errorf("control: enroll: the server's answer: %w", err)
 	}
@@ -122,7 +163,7 @@ func (cfg EnrollConfig) accept(p *identity.Pending, resp *controlpb.EnrollRespon
 	}
 	addrs := resp.GetMgmtAddresses()
 	if len(addrs) == 0 {
-		addrs = cfg.Token.Addresses
+		addrs = asked
 	}
 	if cfg.State != nil {
 		if err := cfg.State.SetAddresses(addrs); err != nil {
@@ -155,14 +196,15 @@ func (cfg EnrollConfig) checkRole(chain [][]byte) error {
 	return nil
 }
 
-// foreignServer is a server that is not of the token's mesh.
+// foreignServer is a server that is of another mesh.
 type foreignServer struct {
 	addr  string
+	of    string // what it is not of
 	cause error
 }
 
 func (e *foreignServer) Error() string {
-	return fmt.Sprintf("the server at %s is not of the mesh that made this token: %v", e.addr, e.cause)
+	return fmt.Sprintf("the server at %s is not of %s: %v", e.addr, e.of, e.cause)
 }
 
 // Unwrap returns the cause, which is ErrDenied.

@@ -26,6 +26,9 @@ type Renewer struct {
 	Dial        DialFunc // nil: net.Dialer
 	// Early makes it renew before it is time; nil: nothing does.
 	Early <-chan EarlyRenewal
+	// Pod, when set, renews by proving anew what the pod is; Version is told then.
+	Pod     *Pod
+	Version string
 
 	failure atomic.Pointer[string]
 }
@@ -137,7 +140,7 @@ func (r *Renewer) failed(err error, is, said outcome, wait time.Duration) bool {
 	level := slog.LevelWarn
 	if is.expired || errors.Is(err, mesh.ErrDenied) {
 		level = slog.LevelError
-		args = append(args, "expired", is.expired, "hint", "if this lasts, join again with a new token: "+joinAgain(r.Node.Identity().Role))
+		args = append(args, "expired", is.expired, "hint", r.hint())
 	}
 	aloud := !is.repeats(said)
 	if !aloud {
@@ -145,6 +148,14 @@ func (r *Renewer) failed(err error, is, said outcome, wait time.Duration) bool {
 	}
 	r.Log.Log(context.Background(), level, "certificate not renewed", args...)
 	return aloud
+}
+
+// hint says what to do when it lasts.
+func (r *Renewer) hint() string {
+	if r.Pod != nil {
+		return "see whether management and the cluster's API are well; if this entry was revoked, delete its pod: another takes its place"
+	}
+	return "if this lasts, join again with a new token: " + joinAgain(r.Node.Identity().Role)
 }
 
 // joinAgain is what brings a node of the role back with a new token.
@@ -190,7 +201,7 @@ func (r *Renewer) renew(ctx context.Context) (answered bool, err error) {
 		return true, fmt.Errorf("control: renew: %w", err) // no matter of servers
 	}
 	var errs []error
-	for _, addr := range order(r.State.Addresses(), "") {
+	for _, addr := range order(r.addresses(), "") {
 		resp, reached, err := r.ask(ctx, addr, pending.CSR())
 		answered = answered || reached
 		if err != nil {
@@ -207,8 +218,25 @@ func (r *Renewer) renew(ctx context.Context) (answered bool, err error) {
 	return answered, fmt.Errorf("control: renew: %w", errors.Join(errs...))
 }
 
+// addresses are where to ask: a pod knows of more, where management moved while it
+// was cut off.
+func (r *Renewer) addresses() []string {
+	addrs := r.State.Addresses()
+	if r.Pod == nil {
+		return addrs
+	}
+	more, err := r.Pod.Addresses()
+	if err != nil {
+		r.Log.Debug("addresses of management not read", "err", err)
+	}
+	return merged(addrs, more)
+}
+
 // ask asks one server, and returns whether it was reached.
 func (r *Renewer) ask(ctx context.Context, addr string, csr []byte) (_ *controlpb.RenewResponse, reached bool, err error) {
+	if r.Pod != nil {
+		return r.Pod.renew(ctx, r, addr, csr)
+	}
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
 	expect := mesh.Identity{Mesh: r.Node.Identity().Mesh, Role: mesh.RoleMgmt}

@@ -72,7 +72,7 @@ func AllowedFrom(role mesh.Role, m *controlpb.NodeMessage) bool {
 
 // fromEntry says whether a report has in it what entries alone know.
 func fromEntry(r *controlpb.Report) bool {
-	return len(r.GetDials())+len(r.GetRelayed()) > 0 || r.GetCounts() || r.GetMisses() != 0 || r.GetMissedNames() != 0
+	return len(r.GetDials())+len(r.GetRelayed()) > 0 || r.GetCounts() || r.GetMisses() != 0 || r.GetMissedNames() != 0 || r.GetPolicy() != ""
 }
 
 // AllowedTo says whether the server may send m to a node of that role after

@@ -54,7 +54,7 @@ func (s *Server) Report() *controlpb.Report {
 	if err := s.Ready(context.Background()); err != nil {
 		state = err.Error()
 	}
-	r := &controlpb.Report{State: state, Streams: s.open.Load(), Dials: s.cores.results(), Relayed: s.cores.relayed(), Counts: true}
+	r := &controlpb.Report{State: state, Streams: s.open.Load(), Dials: s.cores.results(), Relayed: s.cores.relayed(), Counts: true, Policy: string(s.Policy.Verdict())}
 	r.Misses, r.MissedNames = s.misses.take()
 	return r
 }

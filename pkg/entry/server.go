@@ -53,6 +53,8 @@ type Server struct {
 	// a balancer to notice. DrainLimit is how long open connections may then
 	// go on. 0: none and 10 min.
 	DrainWait, DrainLimit time.Duration
+	// Policy is told to management; nil: the entry is no pod.
+	Policy *PolicyProbe
 
 	Metrics prometheus.Registerer // nil: none
 	Log     *slog.Logger
