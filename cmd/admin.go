@@ -41,7 +41,7 @@ member names; -o name prints ids alone.`
 	)
 	add(c, "session", newAdminLogin(a), newAdminLogout(a), newAdminStatus(a))
 	add(c, "people", newAdminMember(a), newAdminDevice(a), newAdminSub(a), newAdminAdministrator(a), newAdminBot(a))
-	add(c, "network", newAdminCell(a), newAdminCore(a), newAdminEntry(a), newAdminToken(a), newAdminMgmt(a), newAdminSecrets(a),
+	add(c, "network", newAdminCell(a), newAdminCore(a), newAdminEntry(a), newAdminKube(a), newAdminToken(a), newAdminMgmt(a), newAdminSecrets(a),
 		newAdminRoute(a), newAdminCert(a), newAdminACME(a), newAdminDoctor(a), newAdminSettings(a))
 	add(c, "record", newAdminAlert(a), newAdminEvents(a), newAdminAudit(a), newAdminBackup(a))
 	return c

@@ -7,12 +7,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
 func entryNoun() noun[admin.EntryView] {
 	name := func(e admin.EntryView) string { return e.Name }
 	state := func(e admin.EntryView) string {
 		switch {
+		case !e.Pod.Gone.IsZero():
+			return "gone"
 		case e.Banned:
 			return "banned"
 		case e.Revoked:
@@ -41,6 +44,7 @@ func entryNoun() noun[admin.EntryView] {
 				{"Name", e.Name},
 				{"Id", string(e.ID)},
 				{"State", state(e)},
+				{"Pod", podOf(e.Pod)},
 				{"Version", e.Version},
 				{"Joined", at(e.Joined, now)},
 				{"Certificate ends", at(e.CertEnds, now)},
@@ -49,9 +53,21 @@ func entryNoun() noun[admin.EntryView] {
 	}
 }
 
+// podOf is what an entry runs as in a cluster.
+func podOf(p mesh.EntryPod) string {
+	if p.Name == "" {
+		return ""
+	}
+	text := p.Namespace + "/" + p.Name
+	if p.Node != "" {
+		text += " on " + p.Node
+	}
+	return text
+}
+
 func newAdminEntry(a *adminCLI) *cobra.Command {
 	n := entryNoun()
-	return group("entry", "Entrance nodes",
+	c := group("entry", "Entrance nodes, in Kubernetes clusters too",
 		newList(a, n, admin.EntryList, 0, plain),
 		newShow(a, n, admin.EntryGet),
 		newEntrySet(a, n),
@@ -59,6 +75,9 @@ func newAdminEntry(a *adminCLI) *cobra.Command {
 		newBan(a, n, admin.EntryRevoke, "Its connections are cut, and none of its name can join until its record is removed."),
 		newRemove(a, n, admin.EntryRemove, "Its record is deleted."),
 	)
+	c.AddGroup(&cobra.Group{ID: "kube", Title: "Entries in Kubernetes clusters (docs/kubernetes.md):"})
+	add(c, "kube", newEntryDeploy(a), newEntryPlan(a), newEntryStatus(a), newEntryRollout(a), newEntryScale(a), newEntryImage(a), newEntryUninstall(a))
+	return c
 }
 
 func newEntrySet(a *adminCLI, n noun[admin.EntryView]) *cobra.Command {
