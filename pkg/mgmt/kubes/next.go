@@ -1,0 +1,221 @@
+package kubes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/kube"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// Words of KubeState.Contact beside those of kube.Failure.
+const starting = "starting"
+
+// ordered is the release whose objects are to be in a cluster; the zero value is
+// none. A release that failed is not tried again: until there is another one, what
+// ran before it is wanted.
+func ordered(c mesh.KubeCluster, st mesh.KubeState) mesh.EntryRelease {
+	if c.Removing || c.Wanted.Number == 0 {
+		return mesh.EntryRelease{}
+	}
+	if st.Parked == c.Wanted.Number && st.Ran != c.Wanted.Number {
+		if i := slices.IndexFunc(c.Earlier, func(r mesh.EntryRelease) bool { return r.Number == st.Ran }); i >= 0 {
+			return c.Earlier[i]
+		}
+	}
+	return c.Wanted
+}
+
+// step is what one look at a cluster makes of its state.
+type step struct {
+	c      mesh.KubeCluster
+	st     mesh.KubeState
+	o      *kube.Observation // the last one; nil: none yet
+	rel    mesh.EntryRelease // that is ordered
+	now    time.Time
+	silent bool // the child should have said something by now
+	events []mesh.Event
+}
+
+// next is the state after a look, and what people are told of it.
+func next(c mesh.KubeCluster, st mesh.KubeState, o *kube.Observation, silent bool, now time.Time) (mesh.KubeState, []mesh.Event) {
+	st.Cluster = c.ID
+	if st.Parked != c.Wanted.Number {
+		st.Parked, st.ParkedWhy = 0, "" // another release is wanted by now
+	}
+	s := &step{c: c, st: st, o: o, rel: ordered(c, st), now: now, silent: silent}
+	if c.Wanted.Number == 0 && !c.Removing {
+		s.idle()
+		return s.st, s.events
+	}
+	s.contact()
+	if s.current() {
+		s.figures()
+		s.rollout()
+	}
+	return s.st, s.events
+}
+
+// idle is a cluster in which nothing is wanted: nobody looks at it.
+func (s *step) idle() {
+	was := s.st
+	s.st = mesh.KubeState{
+		Cluster: s.c.ID, Server: was.Server, Since: was.Since, Seen: was.Seen, Version: was.Version,
+		Rollout: mesh.KubeRollout{Phase: mesh.KubeIdle, Since: was.Rollout.Since},
+	}
+	if was.Since.IsZero() || was.Contact != "" {
+		s.st.Since = s.now
+	}
+	if was.Rollout.Phase != mesh.KubeIdle {
+		s.st.Rollout.Since = s.now
+	}
+}
+
+// contact is how the API is reached.
+func (s *step) contact() {
+	word, detail := s.st.Contact, s.st.Detail
+	switch {
+	case s.silent:
+		word, detail = string(kube.Unreachable), "the child process of this server has said nothing of it"
+	case s.o != nil:
+		word, detail = string(s.o.Failure), s.o.Detail
+	case s.st.Since.IsZero():
+		word, detail = starting, ""
+	}
+	if word != s.st.Contact || s.st.Since.IsZero() {
+		s.st.Since = s.now
+	}
+	s.st.Contact, s.st.Detail = word, detail
+	if s.o != nil && s.o.Failure == kube.NoFailure {
+		s.st.Seen, s.st.Version = s.o.At, s.o.Version
+	}
+}
+
+// current says whether the last observation is of what is ordered, and has seen the
+// cluster.
+func (s *step) current() bool {
+	return s.o != nil && s.o.Release == s.rel.Number &&
+		slices.Contains([]kube.Failure{kube.NoFailure, kube.Foreign, kube.Denied}, s.o.Failure)
+}
+
+func (s *step) figures() {
+	s.st.Pods, s.st.Conflicts = s.o.Pods, s.o.Conflicts
+	s.st.Problems = slices.Clone(s.o.Problems)
+	if s.o.Stale {
+		s.st.Problems = append(s.st.Problems, "a management server with a later epoch keeps this cluster, and this one writes nothing there")
+	}
+}
+
+// rollout is how far the release is, and what follows from it.
+func (s *step) rollout() {
+	r := s.st.Rollout
+	if r.Release != s.rel.Number {
+		r = mesh.KubeRollout{Release: s.rel.Number, Since: s.now, Moved: s.now}
+	}
+	if r.Desired != s.o.Desired || r.Updated != s.o.Updated || r.Ready != s.o.Ready || r.Old != s.o.Old {
+		r.Moved = s.now
+	}
+	r.Desired, r.Updated, r.Ready, r.Old = s.o.Desired, s.o.Updated, s.o.Ready, s.o.Old
+	was := r.Phase
+	if r.Phase = s.phase(r); r.Phase != was {
+		r.Since = s.now
+	}
+	s.st.Rollout = r
+	switch {
+	case r.Phase == mesh.KubeComplete && was != mesh.KubeComplete:
+		s.complete()
+	case r.Phase == mesh.KubeComplete && s.o.Stuck:
+		s.st.Problems = append(s.st.Problems, "pods that are to be added do not get ready: "+firstLine(s.why()))
+	case r.Phase == mesh.KubeFailed:
+		s.failed()
+	}
+}
+
+func (s *step) phase(r mesh.KubeRollout) mesh.KubePhase {
+	switch {
+	case s.c.Removing:
+		return mesh.KubeRemoving
+	case s.earlierServe() > 0: // also after it was complete: what pods are made from has changed
+	case r.Phase == mesh.KubeComplete, s.o.Applied && r.Desired > 0 && r.Updated >= r.Desired && r.Ready >= r.Desired:
+		return mesh.KubeComplete
+	}
+	switch {
+	case s.o.Stuck, s.refused(r):
+		return mesh.KubeFailed
+	case s.o.Paused:
+		return mesh.KubePausing
+	}
+	return mesh.KubeRolling
+}
+
+// earlierServe counts pods of other releases that have not been told to end.
+func (s *step) earlierServe() (n int) {
+	for _, p := range s.o.Pods {
+		if !p.Ending && p.Release != s.rel.Pods {
+			n++
+		}
+	}
+	return n
+}
+
+// refused: the API has not taken the objects for as long as a rolling update may
+// make no progress. Where others keep a field, people decide.
+func (s *step) refused(r mesh.KubeRollout) bool {
+	deadline := time.Duration(s.rel.Layer.WithDefaults().Deadline)
+	return !s.o.Applied && !s.o.Stale && !s.c.Paused && len(s.o.Conflicts) == 0 && len(s.o.Problems) > 0 && s.now.Sub(r.Moved) > deadline
+}
+
+func (s *step) complete() {
+	again := s.st.Ran == s.rel.Number
+	if s.rel.Number == s.c.Wanted.Number {
+		s.st.Ran, s.st.Parked, s.st.ParkedWhy = s.rel.Number, 0, ""
+	}
+	cause := fmt.Sprintf("release %d runs, pods: %d", s.rel.Number, s.o.Ready)
+	if again {
+		cause = fmt.Sprintf("release %d runs again, pods: %d", s.rel.Number, s.o.Ready)
+	}
+	s.tell(mesh.EventEntriesRolled, mesh.Info, cause, "")
+}
+
+// failed parks a release that never ran. One that did is of the same pods as
+// before, or is what was put back: there is nothing better, and people are told.
+func (s *step) failed() {
+	why := s.why()
+	if s.rel.Number != s.c.Wanted.Number || s.st.Ran == s.rel.Number {
+		s.st.Problems = append(s.st.Problems, fmt.Sprintf("release %d ran before and does not now: %s", s.rel.Number, firstLine(why)))
+		return
+	}
+	if s.st.Parked == s.rel.Number {
+		s.st.ParkedWhy = why
+		return
+	}
+	s.st.Parked, s.st.ParkedWhy = s.rel.Number, why
+	then := "nothing ran before it, so it stays as it is"
+	if back := ordered(s.c, s.st); back.Number != s.rel.Number {
+		then = fmt.Sprintf("release %d is put back", back.Number)
+	}
+	s.tell(mesh.EventEntriesRolledBack, mesh.Warning, fmt.Sprintf("release %d failed: %s; %s", s.rel.Number, firstLine(why), then),
+		"meshctl admin entry status says more; mend it and deploy again")
+}
+
+// why is what keeps the pods from being ready.
+func (s *step) why() string {
+	switch {
+	case s.o.Why != "":
+		return s.o.Why
+	case len(s.o.Problems) > 0:
+		return strings.Join(s.o.Problems[:min(len(s.o.Problems), 3)], "\n")
+	}
+	return "the pods made no progress"
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
+func (s *step) tell(what mesh.EventType, how mesh.Severity, cause, advice string) {
+	s.events = append(s.events, mesh.Event{Time: s.now, Type: what, Severity: how, Object: object(s.c.ID), Cause: cause, Advice: advice})
+}
