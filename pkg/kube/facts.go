@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -15,8 +14,7 @@ type Facts struct {
 	Mesh      mesh.ID
 	Cluster   mesh.KubeID
 	Namespace string
-	// Root is the SHA-256 of the root certificate's DER in lower-case hexadecimal:
-	// whom pods trust when they enroll.
+	// Root is whom pods trust when they enroll, as mesh.RootText writes it.
 	Root string
 	// Mgmt is where pods find management: host:port of every server.
 	Mgmt []string
@@ -40,8 +38,8 @@ func (f Facts) check() error {
 	errs = append(errs, err)
 	_, err = mesh.ParseKubeID(string(f.Cluster))
 	errs = append(errs, err, mesh.CheckNamespace(f.Namespace))
-	root, err := hex.DecodeString(f.Root)
-	add(err == nil && len(root) == 32, "root %q: want 64 hexadecimal digits", mesh.Quotable(f.Root))
+	_, err = mesh.ParseRoot(f.Root)
+	errs = append(errs, err)
 	add(len(f.Mgmt) > 0, "no address of management")
 	for _, a := range f.Mgmt {
 		host, port, err := net.SplitHostPort(a)
