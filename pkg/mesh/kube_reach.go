@@ -130,6 +130,26 @@ func (k Kubes) Known() []string {
 	return out
 }
 
+// Names are the DNS names of clusters, and the hosts to which each should lead.
+// Clusters may share one.
+func (k Kubes) Names() map[string][]string {
+	out := map[string][]string{}
+	for _, c := range k.sorted() {
+		name := c.Wanted.Layer.Service.Name
+		if name == "" || c.Wanted.Number == 0 || c.Removing {
+			continue
+		}
+		hosts := out[name]
+		for _, a := range k.States[c.ID].Addresses {
+			if a.Source != AddressName {
+				hosts = append(hosts, a.Host)
+			}
+		}
+		out[name] = distinct(hosts)
+	}
+	return out
+}
+
 // WithKubes is c with the addresses of entries in clusters behind its own, as
 // clients are to dial them. When no address at all would be told, all that are
 // known are: worse than none they cannot be.

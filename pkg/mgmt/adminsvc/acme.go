@@ -49,7 +49,9 @@ func (s *Service) acmeNames(tx *store.Tx, v *admin.ACMEView) error {
 	if ignoreAbsent(err) != nil {
 		return err
 	}
-	v.Entries = append(v.Entries, conf.EntryAddresses...)
+	if v.Entries, err = s.entryHosts(tx, conf); err != nil {
+		return err
+	}
 	cells, err := store.List(tx, s.Store.Cells)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ const linkBytes = 24
 
 // deviceSubscribe makes the link and shows it this once: only its hash is kept.
 func (s *Service) deviceSubscribe(ctx context.Context, req admin.DeviceSubscribeRequest) (admin.SubscriptionLink, error) {
-	cfg, err := s.configGet(ctx, admin.None{})
+	cfg, err := s.configAsTold(ctx)
 	if err != nil {
 		return admin.SubscriptionLink{}, err
 	}

@@ -228,7 +228,7 @@ func (s *Service) deviceLinkOf(ctx context.Context, req admin.Ref) (admin.Device
 	if err != nil {
 		return admin.DeviceLink{}, err
 	}
-	cfg, err := s.configGet(ctx, admin.None{})
+	cfg, err := s.configAsTold(ctx)
 	if err != nil {
 		return admin.DeviceLink{}, err
 	}

@@ -41,6 +41,7 @@ func (s *Service) kubeBindings() []admin.Binding {
 		admin.EntryPlanOf.Handle(s.entryPlan),
 		admin.EntryRollout.Handle(s.entryRollout),
 		admin.EntryUninstall.Handle(s.entryUninstall),
+		admin.DNSRecordsOf.Handle(s.dnsRecordsOf),
 	}
 }
 

@@ -34,7 +34,7 @@ func (s *Service) Subscribe(ctx context.Context, req admin.DeviceSubscribeReques
 
 // Linkable says what is missing before any link leads anywhere.
 func (s *Service) Linkable(ctx context.Context) error {
-	cfg, err := s.configGet(ctx, admin.None{})
+	cfg, err := s.configAsTold(ctx)
 	if err != nil {
 		return err
 	}

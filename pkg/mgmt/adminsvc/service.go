@@ -68,7 +68,9 @@ type Service struct {
 	// Servers keeps the management servers together.
 	Servers Servers
 	// Kubes are the clusters that entries run in.
-	Kubes    Kubes
+	Kubes Kubes
+	// Resolver looks up names of clusters; nil: this machine's.
+	Resolver Resolver
 	Mesh     mesh.ID
 	Server   mesh.ServerID
 	RootHash [32]byte // SHA-256 of the root certificate, for join tokens

@@ -48,7 +48,7 @@ func (s *Service) statusGet(ctx context.Context, _ admin.None) (admin.Status, er
 		return st, err
 	}
 	st.Used = traffic.All
-	cfg, err := s.configGet(ctx, admin.None{})
+	cfg, err := s.configAsTold(ctx)
 	if err != nil {
 		return st, err
 	}

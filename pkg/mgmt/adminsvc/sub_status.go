@@ -17,7 +17,7 @@ import (
 const defaultUpdateInterval = mesh.Duration(12 * time.Hour)
 
 func (s *Service) subStatusGet(ctx context.Context, _ admin.None) (admin.SubStatus, error) {
-	cfg, err := s.configGet(ctx, admin.None{})
+	cfg, err := s.configAsTold(ctx)
 	if err != nil {
 		return admin.SubStatus{}, err
 	}
