@@ -9,13 +9,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 
 	"github.com/meshctl/meshctl/pkg/kube"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -33,8 +36,13 @@ type conn struct {
 	namespace string
 }
 
+// hush keeps the library from writing to standard error on its own: what it has to say
+// comes as errors, too.
+var hush = sync.OnceFunc(func() { klog.SetSlogLogger(slog.New(slog.DiscardHandler)) })
+
 // dial makes the way to the API. It sends nothing.
 func dial(api kube.API) (*conn, error) {
+	hush()
 	base, err := url.Parse(api.Server)
 	if err != nil || base.Scheme != "https" || base.Host == "" {
 		return nil, errors.New("client: the server is not an https URL")

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 	"unicode"
@@ -129,6 +130,9 @@ func tellOf(err error) string {
 		if errors.Is(err, known) {
 			return known.Error()
 		}
+	}
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err.Error() // without the URL
 	}
 	return err.Error()
 }

@@ -38,7 +38,7 @@ func fieldsOf(o *unstructured.Unstructured, by string) map[string]any {
 			continue
 		}
 		var set map[string]any
-		if json.Unmarshal(m.FieldsV1.Raw, &set) != nil {
+		if json.Unmarshal(m.FieldsV1.GetRawBytes(), &set) != nil {
 			return nil
 		}
 		return set

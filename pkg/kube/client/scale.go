@@ -42,7 +42,7 @@ func sharesNumber(w wanted, live *unstructured.Unstructured) bool {
 	}
 	for _, m := range live.GetManagedFields() {
 		var set map[string]any
-		if m.Manager == manager || m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.Raw, &set) != nil {
+		if m.Manager == manager || m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &set) != nil {
 			continue
 		}
 		if step(step(set, "f:f:spec"), "f:f:replicas") != nil {

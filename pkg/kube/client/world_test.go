@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshctl/meshctl/pkg/kube"
 	"github.com/meshctl/meshctl/pkg/kube/kubetest"
@@ -169,4 +170,8 @@ func replicas(t *testing.T, s *kubetest.Server) int64 {
 	t.Helper()
 	n, _ := deployment(t, s)["spec"].(map[string]any)["replicas"].(int64)
 	return n
+}
+
+func listFrom(revision string) metav1.ListOptions {
+	return metav1.ListOptions{ResourceVersion: revision}
 }

@@ -63,6 +63,7 @@ func (s *Server) Scale(t testing.TB, manager, namespace, name string, replicas i
 	s.edit(t, manager, "scale", "Deployment", namespace, name, func(o Object) {
 		o["spec"].(map[string]any)["replicas"] = int64(replicas)
 	})
+	s.tell(key{"Deployment", namespace, name})
 }
 
 func (s *Server) edit(t testing.TB, manager, subresource, kind, namespace, name string, edit func(Object)) {
