@@ -59,6 +59,15 @@ func (o object) list(path ...any) (out []object) {
 	return out
 }
 
+// words is at as texts.
+func (o object) words(path ...any) (out []string) {
+	items, _ := o.at(path...).([]any)
+	for _, item := range items {
+		out = append(out, fmt.Sprint(item))
+	}
+	return out
+}
+
 // condition is the status of a condition, and its message.
 func (o object) condition(kind string) (status, message string) {
 	for _, c := range o.list("status", "conditions") {
@@ -71,8 +80,9 @@ func (o object) condition(kind string) (status, message string) {
 
 // api is the tests' own way to the API server.
 type api struct {
-	http *http.Client
-	url  string
+	http  *http.Client
+	url   string
+	token string // bearer, of who has no certificate
 }
 
 // client is the API for the holder of a certificate.
@@ -81,7 +91,25 @@ func (c *controlPlane) client(name string) (*api, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &api{&http.Client{Transport: &http.Transport{TLSClientConfig: config, DialContext: c.dial}}, c.url()}, nil
+	return &api{http: &http.Client{Transport: &http.Transport{TLSClientConfig: config, DialContext: c.dial}}, url: c.url()}, nil
+}
+
+// as is the API for the holder of a token.
+func (c *controlPlane) as(token string) (*api, error) {
+	a, err := c.client("admin")
+	if err != nil {
+		return nil, err
+	}
+	a.http.Transport.(*http.Transport).TLSClientConfig.Certificates = nil
+	a.token = token
+	return a, nil
+}
+
+// tokenOf makes a token of a service account.
+func (a *api) tokenOf(ctx context.Context, ns, account string) (string, error) {
+	o, err := a.create(ctx, "/api/v1/namespaces/"+ns+"/serviceaccounts/"+account+"/token", object{
+		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": object{"expirationSeconds": 24 * 3600}})
+	return o.text("status", "token"), err
 }
 
 // statusError is a refusal of the API server.
@@ -95,7 +123,6 @@ func (e *statusError) Error() string { return fmt.Sprintf("%d: %s", e.code, e.te
 // Kinds of patches.
 const (
 	merge = "application/merge-patch+json"
-	apply = "application/apply-patch+yaml"
 )
 
 // do sends a request with a body of the kind and returns the answer.
@@ -130,12 +157,18 @@ func (a *api) raw(ctx context.Context, method, path, kind string, body any) ([]b
 		kind = "application/json"
 	}
 	req.Header.Set("Content-Type", kind)
+	if a.token != "" {
+		req.Header.Set("Authorization", "Bearer "+a.token)
+	}
 	resp, err := a.http.Do(req)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
+	if warning := resp.Header.Get("Warning"); err == nil && warning != "" {
+		return answer, fmt.Errorf("%s %s: the API server warns: %s", method, path, warning)
+	}
 	if err == nil && resp.StatusCode >= 300 {
 		var status object
 		if json.Unmarshal(answer, &status) == nil {

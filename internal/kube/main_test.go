@@ -81,6 +81,10 @@ type sharedParts struct {
 	onceMesh sync.Once
 	mesh     *Mesh
 	meshWell bool
+
+	onceEntries sync.Once
+	entries     *Entries
+	entriesWell bool
 }
 
 // theKube returns the cluster, with two workers at least. The first test makes it.

@@ -195,7 +195,7 @@ func (m *Mesh) leader(t testing.TB) (leader *host) {
 func (m *Mesh) wait(t testing.TB, what string, try func() error) time.Duration {
 	t.Helper()
 	begin := time.Now()
-	if err := retry(t.Context(), patience, what, try); err != nil {
+	if err := retry(context.WithoutCancel(t.Context()), patience, what, try); err != nil {
 		t.Fatalf("%v\n%s", err, m.meshTails())
 	}
 	return time.Since(begin)

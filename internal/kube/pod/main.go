@@ -1,6 +1,6 @@
 // Command pod is the program in the small images of the tests: called pause it
-// keeps the namespaces of a pod, otherwise it serves HTTP on port 8080 and says
-// which pod it is and who asks.
+// keeps the namespaces of a pod, otherwise it serves HTTP on the ports of an entry
+// and on 8080, and says which pod it is and who asks.
 package main
 
 import (
@@ -48,8 +48,10 @@ func serve(ctx context.Context) error {
 	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s answers %s\n", host, r.RemoteAddr)
 	})
-	failed := make(chan error, 1)
-	go func() { failed <- http.ListenAndServe(":8080", nil) }()
+	failed := make(chan error, 3)
+	for _, addr := range []string{":8080", ":8443", ":9602"} {
+		go func() { failed <- http.ListenAndServe(addr, nil) }()
+	}
 	select {
 	case err := <-failed:
 		return err

@@ -1,0 +1,384 @@
+//go:build kube
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/meshctl/meshctl/pkg/kube"
+	"github.com/meshctl/meshctl/pkg/kube/client"
+	"github.com/meshctl/meshctl/pkg/mesh"
+)
+
+// kept is a namespace that a keeper of ours keeps, without a mesh: the pods are
+// our small program, which answers all that is asked of an entry.
+type kept struct {
+	*Kube
+	ns      string
+	api     kube.API
+	keeper  *client.Keeper
+	release mesh.EntryRelease
+	facts   kube.Facts
+
+	mu   sync.Mutex
+	last kube.Observation
+}
+
+func (k *Kube) keep(t *testing.T, ns string) *kept {
+	t.Helper()
+	k.permit(t, ns)
+	var token string
+	k.WaitFor(t, "a token", func() (err error) {
+		token, err = k.admin.tokenOf(t.Context(), ns, kube.Account)
+		return err
+	})
+	ca, err := os.ReadFile(k.control.pki.cert("ca"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &kept{Kube: k, ns: ns, api: kube.API{Server: "https://" + k.apiHere(t), CA: string(ca), Auth: mesh.KubeToken, Credential: mesh.Secret(token), Namespace: ns}}
+	p.facts = kube.Facts{
+		Mesh: "mesh-" + "aaaaaaaaaaaaaaaa", Cluster: "kube-" + "aaaaaaaaaaaaaaaa", Namespace: ns, Root: strings.Repeat("0f", 32),
+		Mgmt: []string{"203.0.113.11:8443"}, Allow: []netip.AddrPort{netip.MustParseAddrPort("203.0.113.11:8443")}, Epoch: kube.Epoch{Mesh: 1, Leader: 1},
+	}
+	p.release.Layer = mesh.EntryLayer{Image: podImage, Replicas: 2, DrainWait: mesh.Duration(time.Second), DrainLimit: mesh.Duration(time.Second),
+		Deadline: mesh.Duration(20 * time.Second), Service: mesh.EntryService{Class: balancerClass}, Resources: mesh.EntryResources{CPU: "50m", Memory: "32Mi", MemoryLimit: "64Mi"}}
+	p.keeper = p.run(t, p.note)
+	t.Cleanup(func() { k.dropNamespace(t, ns) })
+	return p
+}
+
+// run runs a keeper for as long as the test.
+func (p *kept) run(t *testing.T, report func(kube.Observation)) *client.Keeper {
+	t.Helper()
+	keeper := &client.Keeper{Report: report}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { keeper.Run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return keeper
+}
+
+func (p *kept) note(o kube.Observation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o.Drift = append(p.last.Drift, o.Drift...)
+	p.last = o
+}
+
+func (p *kept) seen() kube.Observation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}
+
+// want makes a release of what change makes of the layer. It returns the work.
+func (p *kept) want(t testing.TB, change func(*mesh.EntryLayer)) kube.Work {
+	t.Helper()
+	var earlier []mesh.EntryRelease
+	if p.release.Number > 0 {
+		earlier = append(earlier, p.release)
+	}
+	change(&p.release.Layer)
+	p.release.Number++
+	p.release.Pods = kube.Pods(p.release.Number, p.release.Layer, earlier)
+	objects, err := kube.Render(p.release, p.facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := kube.Work{Cluster: p.facts.Cluster, API: p.api, Mesh: p.facts.Mesh, Epoch: p.facts.Epoch, Objects: objects, Release: p.release.Number}
+	p.keeper.Set(w)
+	return w
+}
+
+// until waits for an observation of the release that is wanted.
+func (p *kept) until(t testing.TB, what string, fits func(kube.Observation) bool) kube.Observation {
+	t.Helper()
+	took := p.WaitFor(t, what, func() error {
+		if o := p.seen(); o.Release != p.release.Number || !fits(o) {
+			return fmt.Errorf("%+v", o)
+		}
+		return nil
+	})
+	t.Logf("%s: %.1f s", what, took.Seconds())
+	return p.seen()
+}
+
+func (p *kept) complete(t testing.TB, n int) {
+	t.Helper()
+	p.until(t, fmt.Sprintf("%d pods of release %d", n, p.release.Number), func(o kube.Observation) bool {
+		return o.Failure == kube.NoFailure && o.Applied && o.Desired == n && o.Updated == n && o.Ready == n && o.Old == 0 && len(o.Pods) == n
+	})
+}
+
+func (p *kept) path(kind string) string {
+	version := map[string]string{"Deployment": "apps/v1", "DaemonSet": "apps/v1", "HorizontalPodAutoscaler": "autoscaling/v2"}[kind]
+	if version == "" {
+		version = "v1"
+	}
+	return pathOf(object{"apiVersion": version, "kind": kind, "metadata": map[string]any{"name": kube.Name, "namespace": p.ns}})
+}
+
+// TestKeeper has the real API server answer what keeps objects there.
+func TestKeeper(t *testing.T) {
+	p := theKube(t).keep(t, "keeper")
+	p.want(t, func(*mesh.EntryLayer) {})
+	p.complete(t, 2)
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"a cluster that is as it should be is left alone", p.leftAlone},
+		{"a scale restarts no pod", p.scaled},
+		{"what others delete is put right", p.drift},
+		{"a field of others is not forced", p.conflict},
+		{"the number of pods is handed over and taken back", p.handedOver},
+		{"one pod for each worker takes the place of a number of them", p.otherKind},
+		{"an image that cannot start is said", p.stuck},
+		{"who is late stops", p.late},
+		{"what is not wanted any more goes", p.removed},
+	} {
+		if !t.Run(c.name, c.run) {
+			return // the next would fail for the same reason
+		}
+	}
+}
+
+func (p *kept) leftAlone(t *testing.T) {
+	before := p.writes(t)
+	<-time.After(15 * time.Second)
+	if after := p.writes(t); after != before {
+		t.Errorf("%d writes; want none", after-before)
+	}
+}
+
+// writes are how often anybody wrote objects of the kinds that are kept.
+func (p *kept) writes(t *testing.T) (n int) {
+	t.Helper()
+	page, err := p.admin.raw(t.Context(), "GET", "/metrics", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := []string{`"configmaps"`, `"serviceaccounts"`, `"services"`, `"deployments"`, `"daemonsets"`, `"horizontalpodautoscalers"`, `"networkpolicies"`, `"poddisruptionbudgets"`}
+	for line := range strings.Lines(string(page)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "} ")
+		if !strings.HasPrefix(name, "apiserver_request_total") || !(strings.Contains(name, `verb="PATCH"`) || strings.Contains(name, `verb="APPLY"`)) ||
+			!strings.Contains(name, `subresource=""`) ||
+			!slices.ContainsFunc(kinds, func(k string) bool { return strings.Contains(name, "resource="+k) }) {
+			continue
+		}
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += int(v)
+	}
+	return n
+}
+
+func (p *kept) scaled(t *testing.T) {
+	before := p.podNames(t)
+	p.want(t, func(l *mesh.EntryLayer) { l.Replicas = 3 })
+	p.complete(t, 3)
+	after := p.podNames(t)
+	for _, name := range before {
+		if !slices.Contains(after, name) {
+			t.Errorf("%s was replaced", name)
+		}
+	}
+	p.want(t, func(l *mesh.EntryLayer) { l.Replicas = 2 })
+	p.complete(t, 2)
+}
+
+func (p *kept) podNames(t testing.TB) (out []string) {
+	t.Helper()
+	pods, err := p.Pods(t.Context(), p.ns, kube.LabelName+"="+kube.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range pods {
+		out = append(out, o.text("metadata", "name"))
+	}
+	return out
+}
+
+func (p *kept) drift(t *testing.T) {
+	if err := p.admin.delete(t.Context(), p.path("ConfigMap")); err != nil {
+		t.Fatal(err)
+	}
+	p.until(t, "the ConfigMap that was deleted is noted", func(o kube.Observation) bool { return noted(o.Drift, "ConfigMap") })
+	if _, err := p.admin.get(t.Context(), p.path("ConfigMap")); err != nil {
+		t.Error(err)
+	}
+	const label = kube.LabelPartOf
+	if err := p.admin.patch(t.Context(), p.path("Service"), object{"metadata": object{"labels": object{label: nil}}}); err != nil {
+		t.Fatal(err)
+	}
+	p.WaitFor(t, "the label of the Service is there again", func() error {
+		o, err := p.admin.get(t.Context(), p.path("Service"))
+		if err == nil && o.text("metadata", "labels", label) == "" {
+			err = errors.New("it is not")
+		}
+		return err
+	})
+	p.complete(t, 2)
+}
+
+func noted(drift []string, kind string) bool {
+	return slices.ContainsFunc(drift, func(d string) bool { return strings.Contains(d, kind) })
+}
+
+func (p *kept) conflict(t *testing.T) {
+	replicas := func(n int) object { return object{"spec": object{"replicas": n}} }
+	if err := p.admin.patch(t.Context(), p.path("Deployment")+"?fieldManager=somebody-else", replicas(1)); err != nil {
+		t.Fatal(err)
+	}
+	p.until(t, "the other manager is named", func(o kube.Observation) bool {
+		return slices.ContainsFunc(o.Conflicts, func(c mesh.KubeConflict) bool {
+			return c.Manager == "somebody-else" && strings.Contains(c.Field, "replicas") && strings.Contains(c.Object, "Deployment")
+		})
+	})
+	o, err := p.admin.get(t.Context(), p.path("Deployment"))
+	if err != nil || o.number("spec", "replicas") != 1 {
+		t.Errorf("%d replicas, %v; want the 1 of the other", o.number("spec", "replicas"), err)
+	}
+	if err := p.admin.patch(t.Context(), p.path("Deployment")+"?fieldManager=somebody-else", replicas(2)); err != nil {
+		t.Fatal(err)
+	}
+	p.until(t, "the conflict is over", func(o kube.Observation) bool { return len(o.Conflicts) == 0 })
+	p.complete(t, 2)
+}
+
+func (p *kept) handedOver(t *testing.T) {
+	p.want(t, func(l *mesh.EntryLayer) {
+		l.Replicas, l.Autoscale = 0, mesh.EntryAutoscale{Min: 2, Max: 5, CPU: 70}
+	})
+	p.complete(t, 2) // and not 1, which is what an absent number means
+	if err := p.admin.patch(t.Context(), p.path("Deployment")+"/scale?fieldManager=kube-controller-manager", object{"spec": object{"replicas": 4}}); err != nil {
+		t.Fatal(err)
+	}
+	p.complete(t, 4)
+	p.want(t, func(l *mesh.EntryLayer) { l.LogLevel = "debug" })
+	p.complete(t, 4)
+	p.want(t, func(l *mesh.EntryLayer) { l.Replicas, l.Autoscale = 2, mesh.EntryAutoscale{} })
+	p.complete(t, 2)
+	if _, err := p.admin.get(t.Context(), p.path("HorizontalPodAutoscaler")); err == nil {
+		t.Error("the autoscaler is still there")
+	}
+}
+
+func (p *kept) otherKind(t *testing.T) {
+	p.want(t, func(l *mesh.EntryLayer) { l.Replicas, l.Kind = 0, mesh.EntryDaemonSet })
+	p.complete(t, 2)
+	if _, err := p.admin.get(t.Context(), p.path("Deployment")); err == nil {
+		t.Error("the Deployment is still there")
+	}
+	p.want(t, func(l *mesh.EntryLayer) { l.LogLevel = "info" })
+	p.complete(t, 2)
+	p.want(t, func(l *mesh.EntryLayer) { l.Replicas, l.Kind = 2, mesh.EntryDeployment })
+	p.complete(t, 2)
+}
+
+func (p *kept) stuck(t *testing.T) {
+	good := p.release
+	p.want(t, func(l *mesh.EntryLayer) { l.Image = "meshctl.test/missing:1" })
+	o := p.until(t, "it is stuck", func(o kube.Observation) bool { return o.Stuck })
+	t.Log(o.Why)
+	if !strings.Contains(o.Why, "meshctl-entry-") || !strings.Contains(o.Why, "Image") {
+		t.Errorf("why %q; want the pod and the reason", o.Why)
+	}
+	p.release.Layer = good.Layer
+	p.release.Pods = good.Pods
+	p.want(t, func(*mesh.EntryLayer) {})
+	p.complete(t, 2)
+}
+
+// late has a second keeper with a later epoch, which is what a new leader is.
+func (p *kept) late(t *testing.T) {
+	p.facts.Epoch.Leader = 2
+	w := p.want(t, func(*mesh.EntryLayer) {})
+	p.complete(t, 2)
+	w.Epoch.Leader, p.facts.Epoch.Leader = 1, 1
+	late, err := kube.Render(p.release, p.facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Objects = late
+	stale := make(chan struct{})
+	once := sync.OnceFunc(func() { close(stale) })
+	p.run(t, func(o kube.Observation) {
+		if o.Stale {
+			once()
+		}
+	}).Set(w)
+	select {
+	case <-stale:
+	case <-time.After(patience):
+		t.Error("who is late did not stop")
+	}
+	o, err := p.admin.get(t.Context(), p.path("Deployment"))
+	if got := o.text("metadata", "annotations", kube.AnnotationEpoch); err != nil || got != "1.2" {
+		t.Errorf("the epoch is %s, %v; want 1.2", got, err)
+	}
+	p.facts.Epoch.Leader = 2
+}
+
+func (p *kept) removed(t *testing.T) {
+	w := p.want(t, func(*mesh.EntryLayer) {})
+	w.Objects = nil
+	p.keeper.Set(w)
+	p.until(t, "nothing of ours is left", func(o kube.Observation) bool { return o.Removed })
+	for _, kind := range []string{"Deployment", "Service", "ConfigMap", "ServiceAccount"} {
+		if _, err := p.admin.get(t.Context(), p.path(kind)); err == nil {
+			t.Errorf("%s is still there", kind)
+		}
+	}
+}
+
+// apiHere is an address at which this process reaches the API server, whose hosts
+// are on a network of their own.
+func (k *Kube) apiHere(t testing.TB) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	t.Cleanup(func() { ln.Close(); wg.Wait() })
+	wg.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { k.carry(t.Context(), c) })
+		}
+	})
+	return ln.Addr().String()
+}
+
+func (k *Kube) carry(ctx context.Context, c net.Conn) {
+	defer c.Close()
+	server, err := k.control.dial(ctx, "tcp", at(k.control.addr, apiPort))
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = io.Copy(server, c); server.Close() }) // ends as the connection does
+	_, _ = io.Copy(c, server)
+	c.Close()
+	wg.Wait()
+}
