@@ -188,16 +188,15 @@ func hindered(st mesh.KubeState) string {
 // failedRelease says which pod, why, and what it said last.
 func failedRelease(v admin.KubeView) error {
 	st := v.State
-	why, rest, _ := strings.Cut(strings.TrimSpace(st.ParkedWhy), "\n")
-	text := fmt.Sprintf("cluster %s: release %d failed: %s", clean(v.Name), st.Parked, clean(why))
-	for line := range strings.Lines(rest) {
-		text += "\n  " + clean(strings.TrimRight(line, "\r\n"))
+	lines := strings.Split(strings.TrimSpace(st.ParkedWhy), "\n")
+	for i, l := range lines {
+		lines[i] = clean(strings.TrimRight(l, "\r"))
 	}
 	hint := "nothing ran there before, so it stays as it is; mend it and deploy again, or: meshctl admin entry uninstall " + v.Name
 	if st.Ran != 0 {
 		hint = fmt.Sprintf("release %d is put back; mend what is wrong and deploy again", st.Ran)
 	}
-	return mesh.WithHint(fmt.Errorf("%s", text), hint)
+	return mesh.WithHint(fmt.Errorf("cluster %s: release %d failed: %s", clean(v.Name), st.Parked, strings.Join(lines, "\n  ")), hint)
 }
 
 // joined is "head: tail", or head alone.
