@@ -16,6 +16,7 @@ import (
 )
 
 func TestAConflictNamesBothAndForcesNothing(t *testing.T) {
+	t.Parallel()
 	s, d := started(t, layer())
 	s.Edit(t, "kubectl-edit", "PodDisruptionBudget", space, kube.Name, func(o kubetest.Object) { o["spec"].(map[string]any)["maxUnavailable"] = 2 })
 	o := d.until(0, "has a conflict", func(o kube.Observation) bool { return len(o.Conflicts) > 0 })
@@ -38,6 +39,7 @@ func TestAConflictNamesBothAndForcesNothing(t *testing.T) {
 }
 
 func TestAConflictIsNotTriedAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	s := kubetest.New(t)
 	s.Roll(t, nil)
 	p := quick()
@@ -64,6 +66,7 @@ func TestAConflictIsNotTriedAgainAndAgain(t *testing.T) {
 }
 
 func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	s := kubetest.New(t)
 	s.Roll(t, nil)
 	other := objects(t, layer(), 1, first)
@@ -91,6 +94,7 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 }
 
 func TestALaterLeaderIsNotDisturbed(t *testing.T) {
+	t.Parallel()
 	s, d := started(t, layer())
 	second := kube.Epoch{Mesh: 1, Leader: 11}
 	other := open(t, s, quick())
@@ -113,6 +117,7 @@ func TestALaterLeaderIsNotDisturbed(t *testing.T) {
 }
 
 func TestAnotherEpochRollsNothing(t *testing.T) {
+	t.Parallel()
 	s, d := started(t, layer())
 	pods, uid := s.Names(t, "Pod", space), deployment(t, s)["metadata"].(map[string]any)["generation"]
 	seen := d.now()
@@ -128,6 +133,7 @@ func TestAnotherEpochRollsNothing(t *testing.T) {
 
 // A leader that was paused between reading and writing wakes after another has written.
 func TestWhoWasPausedBetweenReadingAndWritingLoses(t *testing.T) {
+	t.Parallel()
 	s, d := started(t, layer())
 	d.stop()
 	c, err := dial(s.API(space))
@@ -167,6 +173,7 @@ func TestWhoWasPausedBetweenReadingAndWritingLoses(t *testing.T) {
 }
 
 func TestTheNumberOfPodsGoesToAnAutoscalerAndBack(t *testing.T) {
+	t.Parallel()
 	l := layer()
 	l.Replicas = 4
 	s, d := started(t, l)

@@ -27,6 +27,7 @@ func status(w http.ResponseWriter, code int, message string) {
 }
 
 func TestEachFailureHasItsName(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		spoil  func(http.ResponseWriter, *http.Request) bool
 		want   kube.Failure
@@ -83,6 +84,7 @@ func TestEachFailureHasItsName(t *testing.T) {
 }
 
 func TestWhoIsNotTrustedOrNotThere(t *testing.T) {
+	t.Parallel()
 	s := kubetest.New(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -132,6 +134,7 @@ func TestWhoIsNotTrustedOrNotThere(t *testing.T) {
 }
 
 func TestARightThatIsMissingHoldsUpNothingElse(t *testing.T) {
+	t.Parallel()
 	s := kubetest.New(t)
 	s.Roll(t, nil)
 	s.Deny("patch", "networkpolicies", true)
@@ -148,6 +151,7 @@ func TestARightThatIsMissingHoldsUpNothingElse(t *testing.T) {
 }
 
 func TestANamespaceThatIsNotThereIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	s := kubetest.New(t)
 	s.Roll(t, nil)
 	s.Missing(space, true)
@@ -162,6 +166,7 @@ func TestANamespaceThatIsNotThereIsWaitedFor(t *testing.T) {
 }
 
 func TestWatchesGoOnAfterTheyWereCutOrForgotten(t *testing.T) {
+	t.Parallel()
 	s, d := started(t, layer())
 	for i, harm := range []func(){s.Cut, func() { s.Forget(); s.Cut() }, s.Cut} {
 		harm()
@@ -174,6 +179,7 @@ func TestWatchesGoOnAfterTheyWereCutOrForgotten(t *testing.T) {
 
 // A watch that stands, says nothing, and misses what happens.
 func TestAWatchThatIsSilentIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	s := kubetest.New(t)
 	s.Roll(t, nil)
 	var deaf atomic.Bool
@@ -198,6 +204,7 @@ func TestAWatchThatIsSilentIsNotBelieved(t *testing.T) {
 // 410 again and again, watches that end at once, and answers that cannot be read: an
 // API that is broken like that is asked less and less.
 func TestABrokenAPIIsNotAskedWithoutEnd(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(http.ResponseWriter){
 		"every revision is gone": func(w http.ResponseWriter) { status(w, 410, "too old resource version") },
 		"watches end at once":    func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) },
@@ -241,6 +248,7 @@ func TestABrokenAPIIsNotAskedWithoutEnd(t *testing.T) {
 }
 
 func TestAnAnswerThatIsTooLongIsNotRead(t *testing.T) {
+	t.Parallel()
 	s := kubetest.New(t)
 	s.Before(func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/services") {
@@ -265,6 +273,7 @@ func TestAnAnswerThatIsTooLongIsNotRead(t *testing.T) {
 }
 
 func TestRetryAfterIsObeyed(t *testing.T) {
+	t.Parallel()
 	s := kubetest.New(t)
 	s.Roll(t, nil)
 	var refused atomic.Int64 // when

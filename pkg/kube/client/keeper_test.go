@@ -23,6 +23,7 @@ func started(t *testing.T, l mesh.EntryLayer) (*kubetest.Server, *desk) {
 }
 
 func TestWhatIsWantedIsThere(t *testing.T) {
+	t.Parallel()
 	s, d := started(t, layer())
 	o := d.until(0, "is complete", isComplete(1))
 	if o.Version != kubetest.Version || len(o.Pods) != 2 || !o.Pods[0].Ready || o.Pods[0].Release != 1 || o.Pods[0].Node == "" {
@@ -39,10 +40,11 @@ func TestWhatIsWantedIsThere(t *testing.T) {
 }
 
 func TestNothingIsWrittenWhileNothingDiffers(t *testing.T) {
+	t.Parallel()
 	s, d := started(t, layer())
 	s.Requests()
 	// Statuses change all the time, and with them the versions of objects.
-	for i := range 5 {
+	for i := range 3 {
 		s.EditStatus(t, "Deployment", space, kube.Name, func(o kubetest.Object) { o["status"].(map[string]any)["collisionCount"] = i + 1 })
 		s.Edit(t, "cloud", "Service", space, kube.Name, func(o kubetest.Object) {
 			o["metadata"].(map[string]any)["annotations"].(map[string]any)["cloud.example/state"] = time.Duration(i).String()
@@ -59,6 +61,7 @@ func TestNothingIsWrittenWhileNothingDiffers(t *testing.T) {
 }
 
 func TestAnotherReleaseRolls(t *testing.T) {
+	t.Parallel()
 	s, d := started(t, layer())
 	l := layer()
 	l.Image = "registry.example.net/meshctl:2"
@@ -73,6 +76,7 @@ func TestAnotherReleaseRolls(t *testing.T) {
 }
 
 func TestWhatOthersTookAwayComesBackAndIsNamed(t *testing.T) {
+	t.Parallel()
 	s, d := started(t, layer())
 	s.Delete(t, "Service", space, kube.Name)
 	eventually(t, "the Service is back", func() bool { return s.Get(t, "Service", space, kube.Name) != nil })
@@ -86,6 +90,7 @@ func TestWhatOthersTookAwayComesBackAndIsNamed(t *testing.T) {
 }
 
 func TestAnObjectWithoutItsLabelsIsStillOurs(t *testing.T) {
+	t.Parallel()
 	s, d := started(t, layer())
 	s.Edit(t, "kubectl-label", "ConfigMap", space, kube.Name, func(o kubetest.Object) { delete(o["metadata"].(map[string]any), "labels") })
 	eventually(t, "the labels are back", func() bool {
@@ -95,6 +100,7 @@ func TestAnObjectWithoutItsLabelsIsStillOurs(t *testing.T) {
 }
 
 func TestWhoChangesItAgainAndAgainIsNotFoughtForLong(t *testing.T) {
+	t.Parallel()
 	s, d := started(t, layer())
 	p := quick()
 	s.Requests()
@@ -115,6 +121,7 @@ func TestWhoChangesItAgainAndAgainIsNotFoughtForLong(t *testing.T) {
 }
 
 func TestWhatIsNotWantedGoes(t *testing.T) {
+	t.Parallel()
 	s, d := started(t, layer())
 	l := layer()
 	l.OpenNetwork = true
@@ -126,6 +133,7 @@ func TestWhatIsNotWantedGoes(t *testing.T) {
 }
 
 func TestAllGoesAndOthersStay(t *testing.T) {
+	t.Parallel()
 	s, d := started(t, layer())
 	s.Edit(t, "kubectl", "ConfigMap", space, "theirs", func(o kubetest.Object) { o["data"] = map[string]any{"a": "b"} })
 	d.keeper.Set(d.work(nil, 0, first))
@@ -143,6 +151,7 @@ func TestAllGoesAndOthersStay(t *testing.T) {
 }
 
 func TestAnotherKindServesBeforeTheOldOneGoes(t *testing.T) {
+	t.Parallel()
 	s := kubetest.New(t)
 	ready := make(chan struct{})
 	s.Roll(t, func(template kubetest.Object) kubetest.Start {
