@@ -9,16 +9,8 @@ import (
 	"time"
 )
 
-const (
-	// PodAccount is the service account of the pods that are entries.
-	PodAccount = "meshctl-entry"
-	// MaxPodCertLife bounds the certificate of a pod, which outlives the pod.
-	MaxPodCertLife = 24 * time.Hour
-)
-
-// PodAudience is what the token of a pod's service account is for: no other mesh,
-// and not the cluster's own API.
-func PodAudience(m ID) string { return "meshctl:" + string(m) }
+// MaxPodCertLife bounds the certificate of a pod, which outlives the pod.
+const MaxPodCertLife = 24 * time.Hour
 
 // PodEntryID is the id of the entry that is the pod with that UID: the same from
 // whichever server, after a restore and under any data key.

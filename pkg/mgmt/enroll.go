@@ -23,7 +23,7 @@ type issuer interface {
 }
 
 // enrollment is the Enrollment service: a join token and a key go in, a first
-// certificate comes out.
+// certificate comes out. Pods show something else: pods.
 //
 //	right secret? ─▶ one transaction: token used, object made, event, audit ─▶ sign
 //
@@ -37,6 +37,7 @@ type enrollment struct {
 	mesh    mesh.ID
 	suspect *suspicion
 	often   *ratelimit.Limiter[mesh.TokenID] // certificates fetched again
+	pods    *pods
 	metrics *metrics
 	log     *slog.Logger
 	now     func() time.Time
@@ -63,6 +64,9 @@ func (e *enrollment) Enroll(ctx context.Context, req *controlpb.EnrollRequest) (
 }
 
 func (e *enrollment) enroll(ctx context.Context, from netip.Addr, req *controlpb.EnrollRequest) (*controlpb.EnrollResponse, error) {
+	if req.GetPod() != nil {
+		return e.pods.enroll(ctx, from, req)
+	}
 	if e.suspect.tooMany(from) {
 		return nil, rpcstatus.To(mesh.WithHint(fmt.Errorf("mgmt: enroll: too many wrong join tokens from this address: %w", mesh.ErrUnavailable),
 			"wait a minute, and check that the token was pasted whole"))

@@ -83,10 +83,26 @@ func (r *renewal) check(ctx context.Context, p identity.Peer, grace time.Duratio
 			"join again with a new token")
 	}
 	_, err := r.store.View(ctx, func(tx *store.Tx) error {
-		_, err := welcome(tx, r.store, p.Identity)
-		return err
+		if _, err := welcome(tx, r.store, p.Identity); err != nil {
+			return err
+		}
+		return r.noPod(tx, p.Identity)
 	})
 	return err
+}
+
+// noPod refuses an entry that is a pod: whoever has its certificate must also be
+// that pod still, which only its cluster knows.
+func (r *renewal) noPod(tx *store.Tx, id mesh.Identity) error {
+	if id.Role != mesh.RoleEntry {
+		return nil
+	}
+	e, err := store.Get(tx, r.store.Entries, mesh.EntryID(id.ID))
+	if err != nil || e.Pod.IsZero() {
+		return err
+	}
+	return mesh.WithHint(fmt.Errorf("mgmt: renew %s: it is a pod, whose certificate is renewed for a token of its service account: %w", id.Node(), mesh.ErrDenied),
+		"set kubernetes.cluster in the entry's configuration, as `meshctl admin entry deploy` does")
 }
 
 // restoreSlack is how far the clocks of two servers may be apart when it is said

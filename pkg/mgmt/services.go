@@ -102,6 +102,11 @@ func (r *runtime) register(g *grpc.Server) {
 		store: r.store, ca: r.authority, mesh: r.keys.Mesh, metrics: r.metrics, log: r.log, now: r.now,
 		suspect: newSuspicion(r.store, r.srv.Config.Rates.TokenFailures, r.log, r.now),
 		often:   ratelimit.New[mesh.TokenID](rate.Every(againEvery), againBurst),
+		pods: &pods{
+			store: r.store, ca: r.authority, mesh: r.keys.Mesh, log: r.log, now: r.now,
+			suspect: newSuspicion(r.store, r.srv.Config.Rates.TokenFailures, r.log, r.now),
+			often:   ratelimit.New[string](0, renewalBurst),
+		},
 	})
 	controlpb.RegisterRenewalServer(g, &renewal{
 		store: r.store, ca: r.authority, log: r.log, now: r.now,

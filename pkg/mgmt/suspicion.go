@@ -14,7 +14,7 @@ import (
 	"github.com/meshctl/meshctl/pkg/store"
 )
 
-// suspicion counts wrong join tokens by address, and tells people of them
+// suspicion counts wrong join tokens, or pods that were not let in, by address, and tells people of them
 // without letting a stranger fill the store.
 type suspicion struct {
 	store *store.Store
@@ -56,6 +56,18 @@ func (s *suspicion) guessed(ctx context.Context, from netip.Addr) {
 		Object:   "address/" + from.String(),
 		Cause:    "a join token that does not exist, or with a wrong secret, was presented",
 		Advice:   "nothing, if somebody mistyped; otherwise keep the address out",
+	})
+}
+
+// strange counts a pod that was not let in, and says why to those who may know.
+func (s *suspicion) strange(ctx context.Context, from netip.Addr, why error) {
+	s.wrong.Allow(ratelimit.Block(from), s.now())
+	s.tell(ctx, from, mesh.Event{
+		Type:     mesh.EventTokenGuess,
+		Severity: mesh.Warning,
+		Object:   "address/" + from.String(),
+		Cause:    "somebody who says to be a pod was not let in: " + why.Error(),
+		Advice:   "nothing, if that pod is gone by now; otherwise see where it runs: only the entry layer's own account is let in",
 	})
 }
 
