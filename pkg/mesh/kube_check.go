@@ -172,6 +172,7 @@ func (s EntryService) checkAnnotations(f *faults) {
 		f.add(isQualified(k), "service.annotations %q: want a key such as example.net/name", Quotable(k))
 		prefix, _, _ := strings.Cut(k, "/")
 		f.add(prefix != "meshctl.io" && prefix != "kubectl.kubernetes.io", "service.annotations %q: this one is not for people to set", Quotable(k))
+		f.add(plainText(strings.NewReplacer("\n", "", "\t", "").Replace(v)), "service.annotations %q: a control character in its value", Quotable(k))
 	}
 	f.add(size <= maxAnnotations, "service.annotations of %d bytes: want at most %d", size, maxAnnotations)
 }

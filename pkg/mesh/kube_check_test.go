@@ -65,6 +65,7 @@ func TestFaultsOfAnEntryLayerAreNamed(t *testing.T) {
 		"service.nodePort -1":     func(l *EntryLayer) { l.Service.NodePort = -1 },
 		"annotations \"a b\"":     func(l *EntryLayer) { l.Service.Annotations = map[string]string{"a b": ""} },
 		"not for people":          func(l *EntryLayer) { l.Service.Annotations = map[string]string{"meshctl.io/epoch": "9.9"} },
+		"control character":       func(l *EntryLayer) { l.Service.Annotations = map[string]string{"a": "b\u0085"} },
 		"annotations of 16385": func(l *EntryLayer) {
 			l.Service.Annotations = map[string]string{"a": strings.Repeat("b", 16<<10)}
 		},
