@@ -154,6 +154,9 @@ func rolloutStep(v admin.KubeView, number int64) step {
 		return step{line: fmt.Sprintf("release %d: not begun", number)}
 	}
 	line := fmt.Sprintf("release %d: %s", number, rolloutText(st.Rollout))
+	if st.Rollout.Phase == mesh.KubeFailed {
+		return step{err: fmt.Errorf("cluster %s: %s%s", clean(v.Name), line, hindered(*st))}
+	}
 	if st.Rollout.Phase != mesh.KubeComplete {
 		line += hindered(*st)
 	}
