@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,10 +29,16 @@ func newDoctorDNS(a *adminCLI) *cobra.Command {
 		Use: "dns", Short: "Check what name servers say about the names that clients use", Args: takes(),
 		Long: `Asks from this machine: whether the names of cells and of the subscription service lead
 to the entries, and whether CAA records let your ACME account alone obtain certificates
-for them. Prints the records to make, and ends with 1 when something is wrong.`,
+for them. The server is asked about the names of entries in Kubernetes clusters: clients
+are told such a name while it leads there as the server sees it. Prints the records to
+make, and ends with 1 when something is wrong.`,
 		Example: `  meshctl admin doctor dns --resolver 9.9.9.9:53`,
 		RunE: a.run(func(ctx context.Context, s *adminSession, _ []string) error {
 			v, err := ask(ctx, s, admin.ACMEGet, admin.None{})
+			if err != nil {
+				return err
+			}
+			clusters, err := ask(ctx, s, admin.DNSRecordsOf, admin.None{})
 			if err != nil {
 				return err
 			}
@@ -38,7 +46,7 @@ for them. Prints the records to make, and ends with 1 when something is wrong.`,
 			if err != nil {
 				return err
 			}
-			answers := survey(ctx, r, v)
+			answers := append(survey(ctx, r, v), ofClusters(clusters)...)
 			if s.format.structured() {
 				err = s.format.print(s.out(), answers)
 			} else {
@@ -65,6 +73,37 @@ func survey(ctx context.Context, r *acme.Resolver, v admin.ACMEView) []acme.Answ
 		cancel()
 	}
 	return out
+}
+
+// ofClusters says what the server sees of the names of clusters.
+func ofClusters(v admin.DNSRecords) []acme.Answer {
+	var out []acme.Answer
+	for _, r := range v.Records {
+		a := acme.Answer{Name: r.Name, What: "entries in Kubernetes, " + r.Type, Addresses: []netip.Addr{}, CAA: []string{}}
+		for _, f := range r.Found {
+			if ip, err := netip.ParseAddr(f); err == nil {
+				a.Addresses = append(a.Addresses, ip)
+			}
+		}
+		if r.Fault != "" {
+			a.Problems = []string{r.Fault}
+		}
+		alias := r.Type == "CNAME" && r.Fault == ""
+		for _, w := range r.Want {
+			if !alias && !slices.Contains(r.Found, w) {
+				a.Make = append(a.Make, r.Name+". "+recordTo(r.Type, w))
+			}
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func recordTo(kind, to string) string {
+	if kind == "CNAME" {
+		to += "."
+	}
+	return kind + " " + to
 }
 
 func printSurvey(w io.Writer, answers []acme.Answer) error {
