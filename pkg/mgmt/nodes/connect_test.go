@@ -142,6 +142,7 @@ func TestWrongRole(t *testing.T) {
 		"an entry asks for a cell's certificate": {mesh.RoleEntry, &controlpb.NodeMessage{Body: &controlpb.NodeMessage_CellRequest{CellRequest: &controlpb.CellRequest{}}}, "(cell_request)"},
 		"an entry reports usage":                 {mesh.RoleEntry, &controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{Usage: []*controlpb.DeviceUsage{{}}}}}, "(report)"},
 		"a core reports dials":                   {mesh.RoleCore, &controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{Dials: []*controlpb.DialResult{{}}}}}, "(report)"},
+		"a core reports its policy":              {mesh.RoleCore, &controlpb.NodeMessage{Body: &controlpb.NodeMessage_Report{Report: &controlpb.Report{Policy: "enforced"}}}, "(report)"},
 		"a core says hello twice":                {mesh.RoleCore, &controlpb.NodeMessage{Body: &controlpb.NodeMessage_Hello{Hello: &controlpb.Hello{}}}, "(hello)"},
 	}
 	for name, tt := range tests {

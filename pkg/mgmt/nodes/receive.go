@@ -104,15 +104,7 @@ func (s *Service) tries(id mesh.Identity, wire int64) bool {
 
 // reported keeps what a report says in memory: counters are no writes.
 func (s *Service) reported(se *session, r *controlpb.Report) {
-	se.mu.Lock()
-	se.streams = max(0, r.GetStreams())
-	cert := cut(r.GetCertificate(), maxSerial)
-	renewed := cert != "" && cert != se.cert
-	if renewed {
-		se.cert = cert
-	}
-	se.mu.Unlock()
-	if renewed && se.writes.Allow() {
+	if se.report(r) && se.writes.Allow() {
 		s.hub.changed(se.node)
 		s.wakes.flush.nudge()
 	}

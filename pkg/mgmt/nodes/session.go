@@ -44,6 +44,7 @@ type session struct {
 	heard   time.Time
 	streams int64
 	cert    string // serial of the certificate that the node holds
+	policy  mesh.KubePolicy
 	handed  int64  // last epoch in which it has handed over its revocations
 	awaited []byte // request of a core for a certificate that is being made
 	dial    dialState
@@ -112,6 +113,23 @@ func (se *session) answer(m *controlpb.MgmtMessage) error {
 	return se.out.answer(m)
 }
 
+// report takes what the node says of itself, and says whether it is news that is
+// to be written at once.
+func (se *session) report(r *controlpb.Report) (news bool) {
+	se.mu.Lock()
+	defer se.mu.Unlock()
+	se.streams = max(0, r.GetStreams())
+	if cert := cut(r.GetCertificate(), maxSerial); cert != "" && cert != se.cert {
+		se.cert, news = cert, true
+	}
+	switch p := mesh.KubePolicy(r.GetPolicy()); {
+	case p == se.policy:
+	case p == mesh.PolicyEnforced, p == mesh.PolicyOpen: // an entry that has not tried yet says nothing
+		se.policy, news = p, true
+	}
+	return news
+}
+
 // leave has the node told why the stream is about to end.
 func (se *session) leave(reason string) {
 	se.mu.Lock()
@@ -153,7 +171,7 @@ func (se *session) status() mesh.NodeStatus {
 		Instance: se.hello.GetInstance(), Boot: se.hello.GetBoot(), Start: se.hello.GetStart(), ClockOff: se.clockOff,
 		Streams: se.streams, Failure: se.out.failure(),
 		ConfigRev: se.out.acked.config, RefusedRev: se.out.bad, RevokedRev: se.out.acked.revs, DevicesRev: se.out.acked.devices,
-		Certificate: se.cert, HandedEpoch: se.handed,
+		Certificate: se.cert, HandedEpoch: se.handed, Policy: se.policy,
 	}
 }
 
