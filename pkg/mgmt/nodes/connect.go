@@ -64,9 +64,6 @@ func (s *Service) connect(ctx context.Context, end context.CancelCauseFunc, st s
 		return err
 	}
 	se := newSession(p, observed, hello, s.Server, s.Epoch(), time.Now())
-	if was, ok := s.view.status.Get(se.node); ok {
-		se.policy = was.Policy // until it tells what it finds now
-	}
 	se.end, se.egress, se.hand = end, egress, s.handover(hello)
 	se.asks = se.hand != nil
 	if err := s.admit(ctx, se); err != nil {

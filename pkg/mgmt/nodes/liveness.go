@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -78,11 +79,13 @@ func helloOf(st mesh.NodeStatus) *controlpb.Hello {
 }
 
 // merge keeps the device table that was acknowledged on an earlier stream: the
-// core has it still, and says otherwise by acknowledging another.
+// core has it still, and says otherwise by acknowledging another. What a pod found
+// of its network stays so until it has tried again.
 func merge(old, st mesh.NodeStatus) mesh.NodeStatus {
 	if st.DevicesRev == 0 {
 		st.DevicesRev = old.DevicesRev
 	}
+	st.Policy = cmp.Or(st.Policy, old.Policy)
 	return st
 }
 
