@@ -57,7 +57,7 @@ func manifests(t *testing.T) map[string]string {
 	for _, o := range render(t, l, someFacts()) {
 		if o.Kind() == "ConfigMap" {
 			data := o["data"].(map[string]any)
-			out["entry/"+ConfigKey], out["entry/"+MgmtKey] = data[ConfigKey].(string), data[MgmtKey].(string)
+			out["entry/"+configKey], out["entry/"+mgmtKey] = data[configKey].(string), data[mgmtKey].(string)
 			continue
 		}
 		impersonal(o)
@@ -69,7 +69,7 @@ func manifests(t *testing.T) map[string]string {
 	out["entry/kustomization.yaml"] = kustomization(t, map[string]any{
 		"namespace":          DefaultNamespace,
 		"resources":          names,
-		"configMapGenerator": []any{map[string]any{"name": Name, "files": []string{ConfigKey, MgmtKey}}},
+		"configMapGenerator": []any{map[string]any{"name": Name, "files": []string{configKey, mgmtKey}}},
 	})
 	return out
 }
@@ -145,7 +145,7 @@ func TestTheExampleChangesWhatThereIs(t *testing.T) {
 		if err := errors.Join(err1, err2); err != nil {
 			t.Error(err)
 		}
-		if file == ConfigKey && keysOf(t, mine) != keysOf(t, theirs) {
+		if file == configKey && keysOf(t, mine) != keysOf(t, theirs) {
 			t.Errorf("%s: keys %s; want %s", file, keysOf(t, mine), keysOf(t, theirs))
 		}
 	}

@@ -38,7 +38,7 @@ type entryDrain struct {
 // configData is what the ConfigMap holds.
 func configData(l mesh.EntryLayer, f Facts) map[string]string {
 	mgmt := slices.Compact(slices.Sorted(slices.Values(f.Mgmt)))
-	return map[string]string{ConfigKey: entryConfig(l, f), MgmtKey: strings.Join(mgmt, "\n") + "\n"}
+	return map[string]string{configKey: entryConfig(l, f), mgmtKey: strings.Join(mgmt, "\n") + "\n"}
 }
 
 func entryConfig(l mesh.EntryLayer, f Facts) string {
@@ -46,7 +46,7 @@ func entryConfig(l mesh.EntryLayer, f Facts) string {
 		Dir: stateDir + "/entry", Listen: port(clientsNumber), MetricsListen: port(healthNumber),
 		Kubernetes: entryIdentity{
 			Cluster: f.Cluster, Root: f.Root,
-			TokenFile: tokenDir + "/" + tokenName, MgmtFile: configDir + "/" + MgmtKey,
+			TokenFile: tokenDir + "/" + tokenName, MgmtFile: configDir + "/" + mgmtKey,
 		},
 		Limits: make(map[string]int),
 		Drain:  entryDrain{l.DrainWait, l.DrainLimit},

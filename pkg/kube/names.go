@@ -46,10 +46,10 @@ const (
 // Names inside a pod.
 const (
 	Container     = "entry"
-	ClientsPort   = "clients" // the container's port for clients
-	HealthPort    = "health"
-	ConfigKey     = "entry.yaml" // of the ConfigMap: what rolls the pods
-	MgmtKey       = "mgmt"       // of the ConfigMap: addresses, changed in place
+	clientsPort   = "clients" // the container's port for clients
+	healthPort    = "health"
+	configKey     = "entry.yaml" // of the ConfigMap: what rolls the pods
+	mgmtKey       = "mgmt"       // of the ConfigMap: addresses, changed in place
 	clientsNumber = 8443
 	healthNumber  = 9602
 	configDir     = "/etc/meshctl"
@@ -63,9 +63,9 @@ const (
 // Audience is what the tokens of a mesh's pods are for.
 func Audience(m mesh.ID) string { return "meshctl:" + string(m) }
 
-// Selector are the labels that every object of a cluster's entry layer has, and
+// selector are the labels that every object of a cluster's entry layer has, and
 // nothing else.
-func Selector(m mesh.ID, cluster mesh.KubeID) map[string]string {
+func selector(m mesh.ID, cluster mesh.KubeID) map[string]string {
 	return map[string]string{
 		LabelName: Name, LabelComponent: "entry",
 		LabelMesh: string(m), LabelCluster: string(cluster),
@@ -73,7 +73,7 @@ func Selector(m mesh.ID, cluster mesh.KubeID) map[string]string {
 }
 
 func labels(f Facts) map[string]string {
-	l := Selector(f.Mesh, f.Cluster)
+	l := selector(f.Mesh, f.Cluster)
 	l[LabelManagedBy], l[LabelPartOf] = "meshctl", "meshctl"
 	return l
 }

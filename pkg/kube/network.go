@@ -13,13 +13,13 @@ import (
 func port(n int) string { return ":" + strconv.Itoa(n) }
 
 func service(l mesh.EntryLayer, f Facts) Object {
-	clients := map[string]any{"name": ClientsPort, "port": l.Service.Port, "targetPort": ClientsPort, "protocol": "TCP"}
+	clients := map[string]any{"name": clientsPort, "port": l.Service.Port, "targetPort": clientsPort, "protocol": "TCP"}
 	if l.Service.NodePort != 0 {
 		clients["nodePort"] = l.Service.NodePort
 	}
 	spec := map[string]any{
 		"type":     "NodePort",
-		"selector": Selector(f.Mesh, f.Cluster),
+		"selector": selector(f.Mesh, f.Cluster),
 		"ports":    []any{clients},
 		// Clients keep their addresses, and no node is asked that has no pod.
 		"externalTrafficPolicy": "Local",
@@ -45,9 +45,9 @@ func networkPolicy(f Facts) Object {
 		"ports": []any{policyPort("UDP", 53), policyPort("TCP", 53)},
 	})
 	return object("networking.k8s.io/v1", "NetworkPolicy", f).with("spec", map[string]any{
-		"podSelector": map[string]any{"matchLabels": Selector(f.Mesh, f.Cluster)},
+		"podSelector": map[string]any{"matchLabels": selector(f.Mesh, f.Cluster)},
 		"policyTypes": []any{"Ingress", "Egress"},
-		"ingress":     []any{map[string]any{"ports": []any{map[string]any{"protocol": "TCP", "port": ClientsPort}}}},
+		"ingress":     []any{map[string]any{"ports": []any{map[string]any{"protocol": "TCP", "port": clientsPort}}}},
 		"egress":      egress,
 	})
 }

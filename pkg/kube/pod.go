@@ -16,7 +16,7 @@ const spare = 10 * time.Second
 
 func deployment(l mesh.EntryLayer, f Facts, pods map[string]any) Object {
 	spec := map[string]any{
-		"selector":                map[string]any{"matchLabels": Selector(f.Mesh, f.Cluster)},
+		"selector":                map[string]any{"matchLabels": selector(f.Mesh, f.Cluster)},
 		"template":                pods,
 		"minReadySeconds":         seconds(l.DrainWait),
 		"progressDeadlineSeconds": seconds(l.Deadline),
@@ -47,7 +47,7 @@ func daemonSet(l mesh.EntryLayer, f Facts, pods map[string]any) Object {
 	}
 	deadline := map[string]string{AnnotationDeadline: strconv.FormatInt(seconds(l.Deadline), 10)}
 	return object("apps/v1", "DaemonSet", f).add("annotations", deadline).with("spec", map[string]any{
-		"selector":             map[string]any{"matchLabels": Selector(f.Mesh, f.Cluster)},
+		"selector":             map[string]any{"matchLabels": selector(f.Mesh, f.Cluster)},
 		"template":             pods,
 		"minReadySeconds":      seconds(l.DrainWait),
 		"revisionHistoryLimit": mesh.MaxReleases,
@@ -94,11 +94,11 @@ func container(l mesh.EntryLayer) map[string]any {
 	return map[string]any{
 		"name":  Container,
 		"image": l.Image,
-		"args":  []any{"entry", "run", "--config", configDir + "/" + ConfigKey},
+		"args":  []any{"entry", "run", "--config", configDir + "/" + configKey},
 		"env":   []any{map[string]any{"name": "GOMEMLIMIT", "value": strconv.FormatInt(memoryLimit(l), 10)}},
 		"ports": []any{
-			map[string]any{"name": ClientsPort, "containerPort": clientsNumber, "protocol": "TCP"},
-			map[string]any{"name": HealthPort, "containerPort": healthNumber, "protocol": "TCP"},
+			map[string]any{"name": clientsPort, "containerPort": clientsNumber, "protocol": "TCP"},
+			map[string]any{"name": healthPort, "containerPort": healthNumber, "protocol": "TCP"},
 		},
 		"resources": map[string]any{
 			"requests": map[string]any{"cpu": l.Resources.CPU, "memory": l.Resources.Memory},
@@ -134,7 +134,7 @@ func memoryLimit(l mesh.EntryLayer) int64 {
 
 func probe(path string, period, failures int) map[string]any {
 	return map[string]any{
-		"httpGet":       map[string]any{"path": path, "port": HealthPort},
+		"httpGet":       map[string]any{"path": path, "port": healthPort},
 		"periodSeconds": period, "failureThreshold": failures, "timeoutSeconds": 2,
 	}
 }
@@ -155,7 +155,7 @@ func volumes(f Facts) []any {
 func spread(topology string, f Facts) map[string]any {
 	return map[string]any{
 		"maxSkew": 1, "topologyKey": topology, "whenUnsatisfiable": "ScheduleAnyway",
-		"labelSelector":  map[string]any{"matchLabels": Selector(f.Mesh, f.Cluster)},
+		"labelSelector":  map[string]any{"matchLabels": selector(f.Mesh, f.Cluster)},
 		"matchLabelKeys": []any{"pod-template-hash"},
 	}
 }

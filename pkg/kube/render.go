@@ -22,7 +22,7 @@ func Render(r mesh.EntryRelease, f Facts) ([]Object, error) {
 		out = append(out, networkPolicy(f))
 	}
 	out = append(out, service(l, f))
-	pods := podTemplate(l, f, r.Pods, config[ConfigKey])
+	pods := podTemplate(l, f, r.Pods, config[configKey])
 	if l.Kind == mesh.EntryDaemonSet {
 		out = append(out, daemonSet(l, f, pods))
 	} else {
@@ -50,7 +50,7 @@ func Pods(number int64, l mesh.EntryLayer, earlier []mesh.EntryRelease) int64 {
 func samePods(a, b mesh.EntryLayer) bool {
 	made := func(l mesh.EntryLayer) string {
 		l = l.WithDefaults()
-		return fmt.Sprint(l.Kind, podTemplate(l, Facts{}, 0, configData(l, Facts{})[ConfigKey]))
+		return fmt.Sprint(l.Kind, podTemplate(l, Facts{}, 0, configData(l, Facts{})[configKey]))
 	}
 	return made(a) == made(b)
 }
@@ -84,7 +84,7 @@ func serviceAccount(f Facts) Object {
 func disruptionBudget(l mesh.EntryLayer, f Facts) Object {
 	return object("policy/v1", "PodDisruptionBudget", f).with("spec", map[string]any{
 		"maxUnavailable": l.Unavailable,
-		"selector":       map[string]any{"matchLabels": Selector(f.Mesh, f.Cluster)},
+		"selector":       map[string]any{"matchLabels": selector(f.Mesh, f.Cluster)},
 		// A pod that does not serve must not keep a node from being drained.
 		"unhealthyPodEvictionPolicy": "AlwaysAllow",
 	})

@@ -122,7 +122,7 @@ func TestPolicyNamesEachAddressOnce(t *testing.T) {
 	if !reflect.DeepEqual(seen, want) {
 		t.Errorf("egress %v; want %v", seen, want)
 	}
-	if len(p.Ingress) != 1 || len(p.Ingress[0].Ports) != 1 || p.Ingress[0].Ports[0].Port.String() != ClientsPort {
+	if len(p.Ingress) != 1 || len(p.Ingress[0].Ports) != 1 || p.Ingress[0].Ports[0].Port.String() != clientsPort {
 		t.Errorf("ingress %v; want clients alone", p.Ingress)
 	}
 }
