@@ -75,6 +75,7 @@ func (r *runtime) gauges() []prometheus.Collector {
 	out = append(out, r.backups.Collectors()...)
 	out = append(out, r.bots.Collectors()...)
 	out = append(out, r.alerts.Collectors(r.hooks)...)
+	out = append(out, r.kubes.Collectors()...)
 	for i, c := range r.certificates() {
 		out = append(out, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "meshctl_mgmt_certificate_end_seconds", Help: "End of a certificate of this server, in Unix time.",

@@ -23,6 +23,7 @@ import (
 	"github.com/meshctl/meshctl/pkg/mgmt/backups"
 	"github.com/meshctl/meshctl/pkg/mgmt/bots"
 	"github.com/meshctl/meshctl/pkg/mgmt/certs"
+	"github.com/meshctl/meshctl/pkg/mgmt/kubes"
 	"github.com/meshctl/meshctl/pkg/mgmt/nodes"
 	"github.com/meshctl/meshctl/pkg/mgmt/subs"
 	"github.com/meshctl/meshctl/pkg/store"
@@ -63,6 +64,7 @@ type runtime struct {
 	alerts    *alerts.Service
 	hooks     *alerts.Hooks
 	subs      subs.Service // that tells clients what they may connect to
+	kubes     *kubes.Service
 	// superseded gets the root's word for a later epoch than the state's.
 	superseded chan mesh.SignedEpoch
 }
@@ -119,6 +121,7 @@ func (r *runtime) units(ready func()) []supervise.Unit {
 		{Name: "socket", Run: r.runSocket},
 		{Name: "serving", Run: func(ctx context.Context, up func()) error { return r.serve(ctx, func() { up(); ready() }) }},
 		{Name: "alerts", Run: supervise.Always(r.runAlerts)},
+		{Name: "kubes", Run: supervise.Always(r.runKubes)},
 		{Name: "chores", Run: supervise.Always(r.foreman.Run)},
 	}
 	if r.ports.metrics == nil {

@@ -45,6 +45,7 @@ func (r *runtime) runGRPC(ctx context.Context, ready func()) error {
 	r.keepBackups()
 	r.keepAlerts()
 	r.keepBot()
+	r.keepKubes()
 	r.grpc = r.newGRPC(func(f func()) func() bool { return context.AfterFunc(stopping, f) })
 	r.register(r.grpc)
 	done := make(chan error, 1)
@@ -120,7 +121,7 @@ func (r *runtime) register(g *grpc.Server) {
 	gw := &gateway.Server{Client: r.store.Client(), PeerID: peerID, HasLeader: r.etcd.member.HasLeader, Epoch: r.nodes.Epoch, Log: r.log}
 	gw.Register(g)
 	r.admin = adminsvc.Service{
-		Store: r.store, CA: r.authority, ServerStatus: r.status, Explain: r.subs.Explain, SubCertificate: r.certs.Subscription, NewCellCA: ca.NewCellCA, WaitServed: r.nodes.WaitServed, Servers: serversOf{r.cluster},
+		Store: r.store, CA: r.authority, ServerStatus: r.status, Explain: r.subs.Explain, SubCertificate: r.certs.Subscription, NewCellCA: ca.NewCellCA, WaitServed: r.nodes.WaitServed, Servers: serversOf{r.cluster}, Kubes: askedKubes{r},
 		Mesh: r.keys.Mesh, Server: r.keys.Server, RootHash: r.rootHash(), Version: r.srv.Version, Log: r.log,
 	}
 	admin.Serve(g, append(r.admin.Bindings(), r.bots.Bindings()...))

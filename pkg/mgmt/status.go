@@ -54,7 +54,7 @@ func (r *runtime) status(ctx context.Context) (admin.ServerStatus, error) {
 	s.Aux = r.auxStatus(ctx, problem)
 	r.judgeBackups(ctx, problem)
 	r.judgeBot(ctx, problem)
-	for _, p := range r.certs.Problems() {
+	for _, p := range slices.Concat(r.certs.Problems(), r.kubes.Problems()) {
 		problem("%s", p)
 	}
 	for _, c := range s.Certificates {
