@@ -102,7 +102,9 @@ func (s *session) tellRollout(ctx context.Context, w wanted, o *kube.Observation
 	if f.current && releaseOf(live.Object, "spec", "template", "metadata", "labels") == release {
 		o.Updated = f.updated
 	}
-	o.Stuck = f.stuck
+	// Before the watch shows what was applied, it is an earlier one that was stuck.
+	st := s.standing[w.key()]
+	o.Stuck = f.stuck && st != nil && st.good != nil && st.hash == w.hash && s.isSeen(w, st)
 	if w.kind.name == "DaemonSet" {
 		o.Stuck = s.progress.stuck(release, o.Desired, o.Updated, o.Ready, o.Paused, s.deadlineOf(w))
 	}
