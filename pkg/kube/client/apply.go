@@ -25,6 +25,8 @@ var (
 	errForeign = errors.New("client: what is there is not ours")
 	// errEnding: an object is being deleted; it can be made anew when it is gone.
 	errEnding = errors.New("client: the object is being deleted")
+	// errFight: others change an object as often as it is put right.
+	errFight = errors.New("others change it again and again, so it is put right less often")
 )
 
 // conflictError has the fields that others keep otherwise.
@@ -65,8 +67,9 @@ func (a *applier) live(ctx context.Context, w wanted) (*unstructured.Unstructure
 }
 
 // apply makes an object as it is to be, and returns it as it is then, and before
-// (nil: it was not there). It writes nothing when what we own there is as in good.
-func (a *applier) apply(ctx context.Context, w wanted, good any) (now, before *unstructured.Unstructured, err error) {
+// (nil: it was not there). It writes nothing when what we own there is as in good; when
+// it is not, others changed it, and it is put right unless that was often enough.
+func (a *applier) apply(ctx context.Context, w wanted, good any, enough bool) (now, before *unstructured.Unstructured, err error) {
 	for range attempts {
 		before, err = a.live(ctx, w)
 		if err != nil {
@@ -74,6 +77,9 @@ func (a *applier) apply(ctx context.Context, w wanted, good any) (now, before *u
 		}
 		if good != nil && before != nil && reflect.DeepEqual(owned(before, manager), good) {
 			return before, before, nil
+		}
+		if good != nil && enough {
+			return nil, before, errFight
 		}
 		if err := a.mayWrite(before); err != nil {
 			return nil, before, err

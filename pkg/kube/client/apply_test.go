@@ -163,7 +163,7 @@ func TestWhoWasPausedBetweenReadingAndWritingLoses(t *testing.T) {
 		}
 		return false
 	})
-	_, _, err = late.apply(t.Context(), list[i], nil)
+	_, _, err = late.apply(t.Context(), list[i], nil, false)
 	if !errors.Is(err, errStale) {
 		t.Errorf("it ended with %v", err)
 	}

@@ -30,9 +30,8 @@ var (
 // limitedError is a wish to be left alone.
 type limitedError struct{ after time.Duration }
 
-func (e *limitedError) Error() string {
-	return "it wants to be left alone for " + e.after.Round(time.Second).String()
-}
+// Error is the same however long: what is reported changes only when something does.
+func (e *limitedError) Error() string { return "it wants to be left alone for a while" }
 
 // answered makes the error of an answer that is not the library's to read.
 func answered(code int, body []byte) error {
@@ -131,8 +130,12 @@ func tellOf(err error) string {
 			return known.Error()
 		}
 	}
+	// Without the URL, and the ports of this side, which are others each time.
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Op + ": " + op.Err.Error()
+	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err.Error() // without the URL
+		return u.Err.Error()
 	}
 	return err.Error()
 }

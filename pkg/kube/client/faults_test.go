@@ -41,7 +41,7 @@ func TestEachFailureHasItsName(t *testing.T) {
 			w.Header().Set("Retry-After", "7")
 			status(w, 429, "busy")
 			return true
-		}, kube.Limited, "left alone for 7s"},
+		}, kube.Limited, "left alone for a while"},
 		"it is broken": {func(w http.ResponseWriter, _ *http.Request) bool {
 			status(w, 500, "etcdserver: request timed out")
 			return true

@@ -92,11 +92,21 @@ func TestWhatOthersTookAwayComesBackAndIsNamed(t *testing.T) {
 func TestAnObjectWithoutItsLabelsIsStillOurs(t *testing.T) {
 	t.Parallel()
 	s, d := started(t, layer())
-	s.Edit(t, "kubectl-label", "ConfigMap", space, kube.Name, func(o kubetest.Object) { delete(o["metadata"].(map[string]any), "labels") })
-	eventually(t, "the labels are back", func() bool {
-		return s.Get(t, "ConfigMap", space, kube.Name)["metadata"].(map[string]any)["labels"] != nil
+	labels := func() map[string]any {
+		l, _ := s.Get(t, "ConfigMap", space, kube.Name)["metadata"].(map[string]any)["labels"].(map[string]any)
+		return l
+	}
+	all := len(labels())
+	for _, take := range []func(map[string]any){
+		func(meta map[string]any) { delete(meta, "labels") },
+		func(meta map[string]any) { delete(meta["labels"].(map[string]any), kube.LabelCluster) },
+	} {
+		s.Edit(t, "kubectl-label", "ConfigMap", space, kube.Name, func(o kubetest.Object) { take(o["metadata"].(map[string]any)) })
+		eventually(t, "the labels are back", func() bool { return len(labels()) == all })
+	}
+	eventually(t, "it is named", func() bool {
+		return d.drifts() == "ConfigMap/meshctl-entry was changed, ConfigMap/meshctl-entry was changed"
 	})
-	eventually(t, "it is named", func() bool { return d.drifts() == "ConfigMap/meshctl-entry was changed" })
 }
 
 func TestWhoChangesItAgainAndAgainIsNotFoughtForLong(t *testing.T) {

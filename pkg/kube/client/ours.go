@@ -20,14 +20,21 @@ func (w owner) selector() string {
 	return kube.LabelManagedBy + "=" + manager + "," + kube.LabelMesh + "=" + string(w.mesh) + "," + kube.LabelCluster + "=" + string(w.cluster)
 }
 
-// has says whether an object is ours. One that lost all of its labels still is, when
-// we applied it: otherwise taking them away would take the object from us.
+// has says whether an object is ours: it has our labels and no other's in their place.
+// One that lost some of them still is, when we applied it: otherwise taking a label away
+// would take the object from us.
 func (w owner) has(o *unstructured.Unstructured) bool {
-	l := o.GetLabels()
-	if l[kube.LabelMesh] != "" || l[kube.LabelCluster] != "" {
-		return l[kube.LabelManagedBy] == manager && l[kube.LabelMesh] == string(w.mesh) && l[kube.LabelCluster] == string(w.cluster)
+	lost := false
+	for label, want := range map[string]string{kube.LabelManagedBy: manager, kube.LabelMesh: string(w.mesh), kube.LabelCluster: string(w.cluster)} {
+		switch o.GetLabels()[label] {
+		case want:
+		case "":
+			lost = true
+		default:
+			return false
+		}
 	}
-	return l[kube.LabelManagedBy] == "" && fieldsOf(o, manager) != nil
+	return !lost || fieldsOf(o, manager) != nil
 }
 
 // epochOf is who wrote an object last; the zero value is nobody.

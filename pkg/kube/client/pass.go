@@ -28,9 +28,6 @@ type standing struct {
 	puts  []time.Time
 }
 
-// errFight: others change an object as often as it is put right.
-var errFight = errors.New("others change it again and again, so it is put right less often")
-
 // pass makes everything as it should be. It returns an error when the rest is to be
 // tried later.
 func (s *session) pass(ctx context.Context) error {
@@ -70,11 +67,7 @@ func (s *session) ensure(ctx context.Context, w wanted) error {
 	if !st.needs(live, known, s.pace) {
 		return nil
 	}
-	if st.good != nil && st.fights(s.pace) {
-		st.fail(errFight, live, st.puts[0].Add(s.pace.fightFor))
-		return nil
-	}
-	now, before, err := s.applier.apply(ctx, w, st.good)
+	now, before, err := s.applier.apply(ctx, w, st.good, st.fights(s.pace))
 	if err != nil {
 		return s.sort(st, live, err)
 	}
@@ -97,13 +90,14 @@ func drifted(w wanted, before *unstructured.Unstructured) string {
 // needs says whether an object is to be looked at. live is nil when there is none, or
 // (not known) nobody could see it.
 func (st *standing) needs(live *unstructured.Unstructured, known bool, p pace) bool {
+	isGood := st.good != nil && live != nil && reflect.DeepEqual(owned(live, manager), st.good)
 	if st.err != nil {
-		return !time.Now().Before(st.until) || known && markOf(live) != st.mark
+		return !time.Now().Before(st.until) || known && markOf(live) != st.mark || isGood
 	}
 	if !known {
 		return st.good == nil || time.Since(st.seen) > p.fullLook
 	}
-	return st.good == nil || live == nil || !reflect.DeepEqual(owned(live, manager), st.good)
+	return !isGood
 }
 
 // fights says whether the object was put right too often of late.
@@ -131,6 +125,9 @@ func (s *session) sort(st *standing, live *unstructured.Unstructured, err error)
 	switch {
 	case errors.Is(err, errStale):
 		return err
+	case errors.Is(err, errFight):
+		st.fail(err, live, st.puts[0].Add(s.pace.fightFor))
+		return nil
 	case conflict, errors.Is(err, errForeign), errors.Is(err, errEnding), isOwn(err):
 		st.fail(err, live, time.Now().Add(s.pace.again))
 		return nil
