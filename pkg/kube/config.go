@@ -11,7 +11,8 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
-// entryFile is the configuration of `meshctl entry run` in a pod.
+// entryFile is the configuration of `meshctl entry run` in a pod. An image may be
+// older than the server: a key that it may not know is left out unless it is set.
 type entryFile struct {
 	Dir           string         `json:"dir"`
 	Listen        string         `json:"listen"`

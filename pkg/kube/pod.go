@@ -104,8 +104,8 @@ func container(l mesh.EntryLayer) map[string]any {
 			"requests": map[string]any{"cpu": l.Resources.CPU, "memory": l.Resources.Memory},
 			"limits":   map[string]any{"memory": l.Resources.MemoryLimit},
 		},
-		// A first start waits for management, which says nothing about the pod.
-		"startupProbe":   probe("/healthz", 1, 600),
+		// A pod that waits for management to join is not helped by a restart.
+		"startupProbe":   probe("/healthz", 1, 3600),
 		"livenessProbe":  probe("/healthz", 10, 6),
 		"readinessProbe": probe("/readyz", 2, 2),
 		"securityContext": map[string]any{
