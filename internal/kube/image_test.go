@@ -14,8 +14,10 @@ import (
 
 // Images of the tests' own small program.
 const (
-	podImage   = "meshctl.test/pod:1"
-	pauseImage = "meshctl.test/pause:1"
+	podImage     = "meshctl.test/pod:1"
+	pauseImage   = "meshctl.test/pause:1"
+	failImage    = "meshctl.test/fail:1"    // ends at once
+	unreadyImage = "meshctl.test/unready:1" // is never ready
 )
 
 // writeImage writes an OCI image FROM scratch with one program in it as a tar

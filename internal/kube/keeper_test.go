@@ -158,6 +158,9 @@ func TestKeeper(t *testing.T) {
 
 func (p *kept) leftAlone(t *testing.T) {
 	before := p.writes(t)
+	if before == 0 {
+		t.Fatal("no write was counted, of those that made everything")
+	}
 	<-time.After(15 * time.Second)
 	if after := p.writes(t); after != before {
 		t.Errorf("%d writes; want none", after-before)
@@ -262,10 +265,14 @@ func (p *kept) conflict(t *testing.T) {
 }
 
 func (p *kept) handedOver(t *testing.T) {
+	before := p.podNames(t)
 	p.want(t, func(l *mesh.EntryLayer) {
 		l.Replicas, l.Autoscale = 0, mesh.EntryAutoscale{Min: 2, Max: 5, CPU: 70}
 	})
-	p.complete(t, 2) // and not 1, which is what an absent number means
+	p.complete(t, 2)
+	if after := p.podNames(t); !slices.Equal(before, after) {
+		t.Errorf("pods were %v and are %v", before, after) // as when there was 1 for a moment, which is what no number means
+	}
 	if err := p.admin.patch(t.Context(), p.path("Deployment")+"/scale?fieldManager=kube-controller-manager", object{"spec": object{"replicas": 4}}); err != nil {
 		t.Fatal(err)
 	}

@@ -67,13 +67,13 @@ func newKube(ctx context.Context, dir, run, program string) (*Kube, error) {
 	return k, err
 }
 
-// makeImages writes the two images of our own small program.
+// makeImages writes the images of our own small program.
 func (k *Kube) makeImages(ctx context.Context) error {
 	program := filepath.Join(k.Dir, "pod")
 	if err := build(ctx, program, "github.com/meshctl/meshctl/internal/kube/pod"); err != nil {
 		return err
 	}
-	for name, entrypoint := range map[string]string{podImage: "/serve", pauseImage: "/pause"} {
+	for name, entrypoint := range map[string]string{podImage: "/serve", pauseImage: "/pause", failImage: "/fail", unreadyImage: "/unready"} {
 		file := filepath.Join(k.Dir, entrypoint[1:]+".tar")
 		if err := writeImage(file, name, program, entrypoint); err != nil {
 			return err

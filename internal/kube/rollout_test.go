@@ -125,8 +125,9 @@ func TestFailedRolloutIsPutBack(t *testing.T) {
 		says []string
 	}{
 		{"an image that does not exist", []string{"image", "meshctl.test/missing:1"}, []string{"meshctl-entry-", "Image"}},
-		{"an image that ends at once", []string{"image", podImage}, []string{"meshctl-entry-"}},
-		{"readiness never true", []string{"deploy", "--proxy", "192.0.2.0/24", "--memory-limit", "256Mi", "--cpu", "100"}, []string{"meshctl-entry-", "Insufficient cpu"}},
+		{"an image that ends at once", []string{"image", failImage}, []string{"meshctl-entry-", "this image ends at once"}},
+		{"readiness never true", []string{"image", unreadyImage}, []string{"meshctl-entry-", "not ready"}},
+		{"no worker has room", []string{"deploy", "--cpu", "100"}, []string{"meshctl-entry-", "Insufficient cpu"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := e.uids(t)

@@ -1,6 +1,7 @@
 // Command pod is the program in the small images of the tests: called pause it
-// keeps the namespaces of a pod, otherwise it serves HTTP on the ports of an entry
-// and on 8080, and says which pod it is and who asks.
+// keeps the namespaces of a pod; called fail it complains and ends; otherwise it
+// serves HTTP on the ports of an entry and on 8080, and says which pod it is and who
+// asks. Called unready it does so and is never ready.
 package main
 
 import (
@@ -16,12 +17,17 @@ import (
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
-	if filepath.Base(os.Args[0]) == "pause" {
+	name := filepath.Base(os.Args[0])
+	switch name {
+	case "pause":
 		go reap()
 		<-ctx.Done()
 		return
+	case "fail":
+		fmt.Fprintln(os.Stderr, "pod: this image ends at once")
+		os.Exit(1)
 	}
-	if err := serve(ctx); err != nil {
+	if err := serve(ctx, name != "unready"); err != nil {
 		fmt.Fprintln(os.Stderr, "pod:", err)
 		os.Exit(1)
 	}
@@ -40,13 +46,18 @@ func reap() {
 	}
 }
 
-func serve(ctx context.Context) error {
+func serve(ctx context.Context, ready bool) error {
 	host, err := os.Hostname()
 	if err != nil {
 		return err
 	}
 	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s answers %s\n", host, r.RemoteAddr)
+	})
+	http.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !ready {
+			http.Error(w, "this image is never ready", http.StatusServiceUnavailable)
+		}
 	})
 	failed := make(chan error, 3)
 	for _, addr := range []string{":8080", ":8443", ":9602"} {
