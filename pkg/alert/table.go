@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"slices"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -10,8 +11,14 @@ import (
 const (
 	ServerLost      = "mgmt-lost"
 	QuorumAtRisk    = "quorum-at-risk"
+	EntriesFailed   = "entries-rolled-back"
+	EntryAddress    = "entry-address-down"
 	EntryLost       = "entry-lost"
+	KubeConflict    = "kube-conflict"
+	KubeCredential  = "kube-credential-ending"
+	KubeUnreachable = "kube-unreachable"
 	NoEntry         = "no-entry"
+	PolicyOpen      = "policy-not-enforced"
 	CoreLost        = "core-lost"
 	CoreUnreachable = "core-unreachable"
 	CellDown        = "cell-down"
@@ -29,7 +36,7 @@ const (
 
 // Rules is the table, in order of name within each part.
 func Rules() []Rule {
-	return append(append(stateRules(), eventRules()...), happenings()...)
+	return slices.Concat(stateRules(), clusterRules(), eventRules(), happenings())
 }
 
 // stateRules are decided by a look at the state.

@@ -20,6 +20,9 @@ func (s *Store) NameOf(tx *Tx, object string) (name string, err error) {
 	case "cell":
 		c, e := Get(tx, s.Cells, mesh.CellID(id))
 		name, err = c.Name, e
+	case "kube":
+		c, e := Get(tx, s.Kubes, mesh.KubeID(id))
+		name, err = c.Name, e
 	case "server":
 		c, e := Get(tx, s.Servers, mesh.ServerID(id))
 		name, err = c.Name, e

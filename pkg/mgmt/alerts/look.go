@@ -23,6 +23,9 @@ type look struct {
 	states   *store.Mirror[string, mesh.HookState]
 	config   *store.Mirror[string, mesh.Config]
 
+	kubes      *store.Mirror[mesh.KubeID, mesh.KubeCluster]
+	kubeStates *store.Mirror[mesh.KubeID, mesh.KubeState]
+
 	ends     []alert.Condition // as read last
 	endsRead time.Time
 }
@@ -34,16 +37,18 @@ func newLook(s *Service) *look {
 		cores: store.NewMirror(st.Cores), cells: store.NewMirror(st.Cells), entries: store.NewMirror(st.Entries),
 		status: store.NewMirror(st.Status), rollouts: store.NewMirror(st.Rollouts),
 		hooks: store.NewMirror(st.Hooks), states: store.NewMirror(st.HookStates), config: store.NewMirror(st.Config),
+		kubes: store.NewMirror(st.Kubes), kubeStates: store.NewMirror(st.KubeStates),
 	}
 }
 
 func (l *look) mirrors() []func(context.Context) error {
-	return []func(context.Context) error{l.cores.Run, l.cells.Run, l.entries.Run, l.status.Run, l.rollouts.Run, l.hooks.Run, l.states.Run, l.config.Run}
+	return []func(context.Context) error{l.cores.Run, l.cells.Run, l.entries.Run, l.status.Run, l.rollouts.Run, l.hooks.Run, l.states.Run, l.config.Run, l.kubes.Run, l.kubeStates.Run}
 }
 
 func (l *look) synced(ctx context.Context) error {
 	for _, wait := range []func(context.Context) error{
 		l.alerts.Synced, l.cores.Synced, l.cells.Synced, l.entries.Synced, l.status.Synced, l.rollouts.Synced, l.hooks.Synced, l.states.Synced, l.config.Synced,
+		l.kubes.Synced, l.kubeStates.Synced,
 	} {
 		if err := wait(ctx); err != nil {
 			return err
@@ -65,6 +70,7 @@ func (l *look) step(ctx context.Context) error {
 	now, have := l.now(), l.Service.alerts.All()
 	book := alert.NewBook(cfg.Alerts)
 	in := l.state(ctx, now)
+	in.Conditions = append(in.Conditions, l.kubeConditions(now)...)
 	events := make([]mesh.Event, len(items))
 	for i, it := range items {
 		events[i] = it.Value

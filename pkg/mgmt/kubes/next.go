@@ -10,9 +10,6 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
-// Words of KubeState.Contact beside those of kube.Failure.
-const starting = "starting"
-
 // ordered is the release whose objects are to be in a cluster; the zero value is
 // none. A release that failed is not tried again: until there is another one, what
 // ran before it is wanted.
@@ -82,7 +79,7 @@ func (s *step) contact() {
 	case s.o != nil:
 		word, detail = string(s.o.Failure), s.o.Detail
 	case s.st.Since.IsZero():
-		word, detail = starting, ""
+		word, detail = mesh.KubeStarting, ""
 	}
 	if word != s.st.Contact || s.st.Since.IsZero() {
 		s.st.Since = s.now

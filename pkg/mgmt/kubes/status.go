@@ -10,9 +10,6 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
-// CredentialSoon is how long before its end a credential is to be replaced.
-const CredentialSoon = 7 * 24 * time.Hour
-
 // Problems are what somebody should look at, in words.
 func (s *Service) Problems() []string {
 	s.begin()
@@ -32,8 +29,8 @@ func (s *Service) Problems() []string {
 func Problems(c mesh.KubeCluster, st mesh.KubeState, now time.Time) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	if !Well(st) {
-		say("not well reached since %s: %s", st.Since.UTC().Format(time.RFC3339), Contact(st))
+	if !st.Well() {
+		say("not well reached since %s: %s", st.Since.UTC().Format(time.RFC3339), st.Reached())
 	}
 	if st.Parked != 0 {
 		say("release %d failed and is parked: %s", st.Parked, firstLine(st.ParkedWhy))
@@ -47,27 +44,11 @@ func Problems(c mesh.KubeCluster, st mesh.KubeState, now time.Time) []string {
 	if st.Policy == mesh.PolicyOpen {
 		say("its network policy is not enforced")
 	}
-	for _, a := range Down(st) {
+	for _, a := range st.Down() {
 		say("address %s does not lead to entries: %s", a.HostPort(), a.Why)
 	}
-	if left := c.Ends.Sub(now); !c.Ends.IsZero() && left < CredentialSoon {
+	if left := c.Ends.Sub(now); !c.Ends.IsZero() && left < mesh.KubeCredentialSoon {
 		say("its credential ends at %s", c.Ends.UTC().Format(time.RFC3339))
 	}
 	return out
-}
-
-// Well says whether the API of a cluster answers, or has not been asked yet.
-func Well(st mesh.KubeState) bool { return st.Contact == "" || st.Contact == starting }
-
-// Contact is how the API is reached, with its own words.
-func Contact(st mesh.KubeState) string {
-	if st.Detail == "" {
-		return st.Contact
-	}
-	return st.Contact + ": " + st.Detail
-}
-
-// Down are the addresses that were tried and lead to no entry.
-func Down(st mesh.KubeState) []mesh.KubeAddress {
-	return slices.DeleteFunc(slices.Clone(st.Addresses), func(a mesh.KubeAddress) bool { return a.Up || a.Tried.IsZero() })
 }
