@@ -4,12 +4,16 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +21,7 @@ import (
 
 	"github.com/meshctl/meshctl/pkg/kube"
 	"github.com/meshctl/meshctl/pkg/kube/kubetest"
+	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
 // status answers as the API does when it refuses.
@@ -86,6 +91,7 @@ func TestEachFailureHasItsName(t *testing.T) {
 func TestWhoIsNotTrustedOrNotThere(t *testing.T) {
 	t.Parallel()
 	s := kubetest.New(t)
+	_, otherCA := newPair(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +109,7 @@ func TestWhoIsNotTrustedOrNotThere(t *testing.T) {
 		edit func(*kube.API)
 		want kube.Failure
 	}{
-		"another CA":             {func(a *kube.API) { a.CA = pemOf(t) }, kube.Untrusted},
+		"another CA":             {func(a *kube.API) { a.CA = otherCA }, kube.Untrusted},
 		"another name":           {func(a *kube.API) { a.ServerName = "other.example.net" }, kube.Untrusted},
 		"nobody listens":         {func(a *kube.API) { a.Server = closed }, kube.Unreachable},
 		"it does not speak TLS":  {func(a *kube.API) { a.Server = "https://" + l.Addr().String() }, kube.Unreachable},
@@ -294,8 +300,48 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 	}
 }
 
-// pemOf is the certificate of somebody else.
-func pemOf(t *testing.T) string {
+func TestACertificateIsACredential(t *testing.T) {
+	t.Parallel()
+	s := kubetest.New(t)
+	der, text := newPair(t)
+	api := s.API(space)
+	api.Auth, api.Credential = mesh.KubeCertificate, mesh.Secret(text)
+	check := func() kube.Answer {
+		return Ask(t.Context(), kube.Ask{Kind: kube.AskCheck, API: api, Mesh: theMesh, Cluster: cluster})
+	}
+	if a := check(); a.Failure != kube.Credential {
+		t.Errorf("nobody knows it, and it says %+v", a)
+	}
+	s.Trust(der)
+	if a := check(); a.Failure != kube.NoFailure || a.Version == "" {
+		t.Errorf("it is known, and it says %+v", a)
+	}
+	api.Credential = "neither"
+	if a := check(); a.Failure != kube.Other || !strings.Contains(a.Detail, "not a certificate and its key") {
+		t.Errorf("it is none, and it says %+v", a)
+	}
+}
+
+// A server in front that asks for a certificate of its own, before any request is read.
+func TestACertificateThatIsRefusedIsACredentialThatIsRefused(t *testing.T) {
+	t.Parallel()
+	front := httptest.NewUnstartedServer(http.NotFoundHandler())
+	front.Config.ErrorLog = log.New(io.Discard, "", 0)
+	front.TLS = &tls.Config{ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool()}
+	front.StartTLS()
+	t.Cleanup(front.Close)
+	_, text := newPair(t)
+	api := kube.API{
+		Server: front.URL, CA: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})),
+		Auth: mesh.KubeCertificate, Credential: mesh.Secret(text), Namespace: space,
+	}
+	if a := Ask(t.Context(), kube.Ask{Kind: kube.AskCheck, API: api}); a.Failure != kube.Credential {
+		t.Errorf("it says %+v", a)
+	}
+}
+
+// newPair is a certificate of itself, and it and its key as PEM.
+func newPair(t *testing.T) ([]byte, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -306,5 +352,10 @@ func pemOf(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})) +
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
 }

@@ -114,7 +114,7 @@ func (w *watcher) watch(ctx context.Context, from string) (string, error) {
 			}
 			quiet.Reset(w.pace.quiet)
 			if e.Type == watch.Error {
-				return from, goneOr(apierrors.FromObject(e.Object))
+				return "", errGone // or the stream broke: a list says which
 			}
 			from = w.take(e, from)
 		}

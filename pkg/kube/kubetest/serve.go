@@ -1,6 +1,7 @@
 package kubetest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,8 +61,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	s.serve(w, req, to)
 }
 
-// knows: the token is the server's own.
+// knows: the token is the server's own, or the certificate is known.
 func (s *Server) knows(req *http.Request) bool {
+	if certs := req.TLS.PeerCertificates; len(certs) > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return bytes.Equal(certs[0].Raw, s.trusted)
+	}
 	return req.Header.Get("Authorization") == "Bearer "+s.Token
 }
 

@@ -1,6 +1,7 @@
 package kubetest
 
 import (
+	"crypto/tls"
 	"encoding/pem"
 	"io"
 	"log"
@@ -36,6 +37,7 @@ type Server struct {
 	compacted int64
 	missing   map[string]bool // namespaces
 	denied    map[string]bool // "verb resource"
+	trusted   []byte          // DER of a client's certificate that is known
 	requests  []string
 	before    func(http.ResponseWriter, *http.Request) bool
 	logs      map[string]string // by pod, and "pod previous"
@@ -56,6 +58,7 @@ func New(t testing.TB) *Server {
 	}
 	s.http = httptest.NewUnstartedServer(s)
 	s.http.EnableHTTP2 = true
+	s.http.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
 	s.http.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.http.StartTLS()
 	t.Cleanup(func() {
@@ -70,6 +73,13 @@ func New(t testing.TB) *Server {
 // API is how it is reached, by the token that it knows.
 func (s *Server) API(namespace string) kube.API {
 	return kube.API{Server: s.URL, CA: s.CA, Auth: mesh.KubeToken, Credential: mesh.Secret(s.Token), Namespace: namespace}
+}
+
+// Trust makes a client's certificate known, DER.
+func (s *Server) Trust(certificate []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trusted = certificate
 }
 
 // Before is called for each request; when it returns true it has answered, or spoilt,
