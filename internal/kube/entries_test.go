@@ -87,7 +87,27 @@ func (e *Entries) restore(t testing.TB) {
 		"--annotation", proxyAnnotation+"=v2", "--proxy", hostAddr(80).String(),
 		"--drain-wait", drainWait.String(), "--drain-limit", drainLimit.String(), "--deadline", "60s", "--wait", "3m",
 		"--cpu", "100m", "--memory", "64Mi", "--memory-limit", "256Mi", "--log-level", "debug"))
+	e.evenly(t)
 	e.addr = e.Balanced(t, entryNS, kube.Name, 2)
+}
+
+// evenly moves a pod when all are on one worker, as after another was away.
+func (e *Entries) evenly(t testing.TB) {
+	t.Helper()
+	pods := e.pods(t)
+	node := pods[0].text("spec", "nodeName")
+	for _, p := range pods {
+		if p.text("spec", "nodeName") != node {
+			return
+		}
+	}
+	e.Cordon(t, node, true)
+	if err := e.Kube.admin.delete(t.Context(), "/api/v1/namespaces/"+entryNS+"/pods/"+pods[0].text("metadata", "name")); err != nil {
+		t.Fatal(err)
+	}
+	e.Balanced(t, entryNS, kube.Name, 2)
+	e.Cordon(t, node, false)
+	e.complete(t)
 }
 
 // importMeshctl builds our image as `make image` does, under both names.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 )
@@ -23,14 +24,6 @@ func TestWorkerDrained(t *testing.T) {
 	n.clean(t)
 	record(t, "worker drained", n.String(), took, "its pods are gone")
 	e.evenly(t)
-}
-
-// evenly brings a pod back to each worker.
-func (e *Entries) evenly(t testing.TB) {
-	t.Helper()
-	t.Log(e.admin(t, "entry", "scale", "4"))
-	t.Log(e.admin(t, "entry", "scale", "2"))
-	e.complete(t)
 }
 
 // TestWorkerKilled cuts the power of a worker: what it carried is lost, and new
@@ -103,6 +96,54 @@ func TestAPIServerAway(t *testing.T) {
 		}
 	}
 	record(t, fmt.Sprintf("API server away for %v", away), n.String(), took, "management said that all is well again")
+}
+
+// TestWorkersCutOff has no worker reach the control plane: it takes their pods for
+// not ready, and they serve nevertheless, and are the same ones after it (K-04).
+func TestWorkersCutOff(t *testing.T) {
+	e := theEntries(t)
+	before := e.uids(t)
+	l := e.begin(t, steady(e.clients()))
+	<-time.After(time.Second)
+	begin := time.Now()
+	heal := e.cutOff(t)
+	for name := range e.Nodes {
+		e.WaitNode(t, name, "Unknown")
+	}
+	<-time.After(20 * time.Second)
+	cut := time.Since(begin)
+	heal()
+	for name := range e.Nodes {
+		e.WaitNode(t, name, "True")
+	}
+	took := e.complete(t)
+	<-time.After(5 * time.Second)
+	n := l.finish(t)
+	n.clean(t)
+	if after := e.uids(t); !slices.Equal(before, after) {
+		t.Errorf("pods were %v and are %v", before, after)
+	}
+	record(t, fmt.Sprintf("workers cut off from the control plane for %.0f s", cut.Seconds()), n.String(), took, "management said that all is well again")
+}
+
+// cutOff makes packets between the workers and the control plane vanish, until the
+// function that it returns is called, or the test ends.
+func (k *Kube) cutOff(t testing.TB) (heal func()) {
+	t.Helper()
+	rules := "table bridge cut {\n\tchain forward {\n\t\ttype filter hook forward priority 0; policy accept;\n"
+	for _, n := range k.Nodes {
+		rules += fmt.Sprintf("\t\tip saddr %[1]s ip daddr %[2]s drop\n\t\tip saddr %[2]s ip daddr %[1]s drop\n", n.Addr, k.control.addr)
+	}
+	if err := k.fabric.hub().feed(rules+"\t}\n}\n", "nft", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	heal = sync.OnceFunc(func() {
+		if err := k.fabric.hub().feed("delete table bridge cut", "nft", "-f", "-"); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(heal)
+	return heal
 }
 
 // TestDriftIsPutRight has somebody delete and change what management keeps.
