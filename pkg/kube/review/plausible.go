@@ -17,7 +17,7 @@ func plausible(token mesh.Secret, audience string) error {
 	refuse := func(why string) error { return fmt.Errorf("review: the token %s: %w", why, mesh.ErrDenied) }
 	text := token.Reveal()
 	parts := strings.Split(text, ".")
-	if len(text) > MaxToken || len(parts) != 3 {
+	if len(text) > MaxToken || len(parts) != 3 || strings.ContainsAny(text, "\r\n") { // which the decoder passes over
 		return refuse("is none of a service account")
 	}
 	for _, p := range parts {

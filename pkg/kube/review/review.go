@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/meshctl/meshctl/pkg/kube"
@@ -64,11 +65,10 @@ func ask(ctx context.Context, api kube.API, audience string, token mesh.Secret) 
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, api.Server, bytes.NewReader(question))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(api.Server, "/")+path, bytes.NewReader(question))
 	if err != nil {
 		return nil, fmt.Errorf("%w: its address is no URL", mesh.ErrUnavailable)
 	}
-	req.URL = req.URL.JoinPath(path)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
 	if api.Auth == mesh.KubeToken {
