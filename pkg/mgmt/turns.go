@@ -20,20 +20,15 @@ const (
 // turns bounds how many questions each cluster is asked at a time. One that does
 // not answer holds up nobody's but its own. The zero value is ready.
 type turns struct {
-	mu   sync.Mutex // guards all
-	all  map[mesh.KubeID]chan struct{}
-	wait time.Duration // 0: turnWait
+	mu  sync.Mutex // guards all
+	all map[mesh.KubeID]chan struct{}
 }
 
 // take waits for a turn, which done ends. It returns ErrUnavailable when there is
 // none in time.
 func (t *turns) take(ctx context.Context, id mesh.KubeID) (done func(), err error) {
 	c := t.of(id)
-	wait := t.wait
-	if wait == 0 {
-		wait = turnWait
-	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(turnWait)
 	defer timer.Stop()
 	select {
 	case c <- struct{}{}:
