@@ -78,20 +78,26 @@ func late(c mesh.CertRecord, now time.Time) bool {
 	return left > 0 && left < min(warnNode, c.NotAfter.Sub(c.Issued)/6)
 }
 
-// gone says whether the node was revoked or removed, so that nobody minds.
+// gone says whether the node was revoked or removed, or its pod deleted, so that
+// nobody minds.
 func (k *keeper) gone(ctx context.Context, node string) (bool, error) {
 	role, id, _ := strings.Cut(node, "/")
 	if mesh.Role(role) == mesh.RoleMgmt {
 		return false, nil
 	}
+	var deleted bool
 	_, err := k.store.View(ctx, func(tx *store.Tx) error {
-		_, err := welcome(tx, k.store, mesh.Identity{Role: mesh.Role(role), ID: id})
+		if _, err := welcome(tx, k.store, mesh.Identity{Role: mesh.Role(role), ID: id}); err != nil || mesh.Role(role) != mesh.RoleEntry {
+			return err
+		}
+		e, err := store.Get(tx, k.store.Entries, mesh.EntryID(id))
+		deleted = !e.Pod.Gone.IsZero()
 		return err
 	})
 	if mesh.Kind(err) == mesh.ErrDenied {
 		return true, nil
 	}
-	return false, err
+	return deleted, err
 }
 
 func expiring(object string, end time.Time, advice string) mesh.Event {

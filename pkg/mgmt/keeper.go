@@ -70,6 +70,7 @@ func (k *keeper) keepMesh(ctx context.Context) error {
 		if n%int(keepTick/retireTick*keepEach) == 0 {
 			k.step(ctx, "trim", k.trim)
 			k.step(ctx, "ends", k.nodeEnds)
+			k.step(ctx, "pods", k.dropPods)
 		}
 	})
 }
