@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -130,11 +131,12 @@ func TestWorkersCutOff(t *testing.T) {
 // function that it returns is called, or the test ends.
 func (k *Kube) cutOff(t testing.TB) (heal func()) {
 	t.Helper()
-	rules := "table bridge cut {\n\tchain forward {\n\t\ttype filter hook forward priority 0; policy accept;\n"
+	var rules strings.Builder
+	rules.WriteString("table bridge cut {\n\tchain forward {\n\t\ttype filter hook forward priority 0; policy accept;\n")
 	for _, n := range k.Nodes {
-		rules += fmt.Sprintf("\t\tip saddr %[1]s ip daddr %[2]s drop\n\t\tip saddr %[2]s ip daddr %[1]s drop\n", n.Addr, k.control.addr)
+		fmt.Fprintf(&rules, "\t\tip saddr %[1]s ip daddr %[2]s drop\n\t\tip saddr %[2]s ip daddr %[1]s drop\n", n.Addr, k.control.addr)
 	}
-	if err := k.fabric.hub().feed(rules+"\t}\n}\n", "nft", "-f", "-"); err != nil {
+	if err := k.fabric.hub().feed(rules.String()+"\t}\n}\n", "nft", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
 	heal = sync.OnceFunc(func() {

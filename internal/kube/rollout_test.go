@@ -51,6 +51,7 @@ func (e *Entries) underLoad(t *testing.T, event string, run func()) {
 			t.Errorf("pod %s was there before, too", uid)
 		}
 	}
+	t.Log(e.service().counts())
 	record(t, event, n.String(), took, "every pod is a new one")
 }
 
