@@ -43,6 +43,18 @@ func TestWhatTheStateTells(t *testing.T) {
 	if n := w.events(mesh.EventEntryLost); n != 1 {
 		t.Errorf("%d events of the lost entry", n)
 	}
+	for _, gone := range []bool{true, false} { // a pod that its cluster has no longer, or again
+		w.change(func(tx *store.Tx) error {
+			return store.Update(tx, w.st.Entries, w.entry.ID, func(e *mesh.Entry) error {
+				e.Pod = mesh.EntryPod{Cluster: "kube-a", UID: "u"}
+				if gone {
+					e.Pod.Gone = time.Now()
+				}
+				return nil
+			})
+		})
+		eventually(t, "a pod that is gone is missed by nobody", func() bool { return w.alert(alert.EntryLost, entry).Clearing.IsZero() != gone })
+	}
 	w.change(func(tx *store.Tx) error {
 		return store.Update(tx, w.st.Entries, w.entry.ID, func(e *mesh.Entry) error { e.Revoked = true; return nil })
 	})

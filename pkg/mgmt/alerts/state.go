@@ -119,7 +119,7 @@ func (l *look) parked() (out []alert.Condition) {
 func (l *look) entryConditions(alive map[string]mesh.ServerID, now time.Time) (out []alert.Condition) {
 	all, there := 0, 0
 	for id, e := range l.entries.All() {
-		if e.Revoked {
+		if e.Revoked || !e.Pod.Gone.IsZero() { // a cluster deletes pods as it likes
 			continue
 		}
 		node := "entry/" + string(id)
