@@ -109,8 +109,15 @@ func (a *applier) mayWrite(live *unstructured.Unstructured) error {
 
 // write applies once, on top of what was read.
 func (a *applier) write(ctx context.Context, w wanted, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if live == nil {
+	if live == nil && w.begin == 0 {
 		return a.patch(ctx, w.kind, w.Unstructured, metav1.ApplyOptions{FieldManager: manager})
+	}
+	if live == nil {
+		begun, err := a.begin(ctx, w)
+		if err != nil || a.dry {
+			return begun, err
+		}
+		live = begun
 	}
 	onto := w.DeepCopy()
 	onto.SetResourceVersion(live.GetResourceVersion())

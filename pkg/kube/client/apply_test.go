@@ -209,6 +209,21 @@ func TestTheNumberOfPodsGoesToAnAutoscalerAndBack(t *testing.T) {
 	d.until(0, "has a conflict", func(o kube.Observation) bool { return len(o.Conflicts) == 1 && o.Desired == 8 })
 }
 
+func TestAnAutoscaledDeploymentBeginsWithItsFewestPods(t *testing.T) {
+	t.Parallel()
+	l := layer()
+	l.Replicas, l.Autoscale = 0, mesh.EntryAutoscale{Min: 3, Max: 9, CPU: 60}
+	s, d := started(t, l)
+	if n := replicas(t, s); n != 3 {
+		t.Errorf("it begins with %d pods; want 3", n)
+	}
+	s.Scale(t, "kube-controller-manager", space, kube.Name, 5)
+	d.until(0, "has five", func(o kube.Observation) bool { return o.Applied && o.Desired == 5 && len(o.Conflicts) == 0 })
+	l.Image = "registry.example.net/meshctl:2"
+	d.set(l, 2, first)
+	d.until(0, "has five of the second", func(o kube.Observation) bool { return isComplete(2)(o) && o.Desired == 5 })
+}
+
 // watchReplicas returns the lowest number of pods that ever was to be.
 func watchReplicas(t *testing.T, s *kubetest.Server) func() int64 {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,6 +15,16 @@ import (
 // second manager takes the number as it is, then we leave it out, and the autoscaler
 // takes it over with its first change. noteScaled remembers on the object that the
 // number was given away, so that we may take it back.
+
+// begin makes a Deployment with the fewest pods that its autoscaler allows: it would
+// begin with one.
+func (a *applier) begin(ctx context.Context, w wanted) (*unstructured.Unstructured, error) {
+	o := w.DeepCopy()
+	if err := unstructured.SetNestedField(o.Object, w.begin, "spec", "replicas"); err != nil {
+		return nil, fmt.Errorf("client: begin %s: %w", w.key(), err)
+	}
+	return a.patch(ctx, w.kind, o, metav1.ApplyOptions{FieldManager: manager})
+}
 
 // givesAway: the number was ours, and is not any more.
 func givesAway(w wanted, live *unstructured.Unstructured) bool {

@@ -16,7 +16,10 @@ import (
 type wanted struct {
 	kind kind
 	*unstructured.Unstructured
-	hash [sha256.Size]byte // of all but the epoch
+	hash [sha256.Size]byte // as rendered
+	// begin is how many pods a Deployment begins with whose number is an autoscaler's;
+	// 0 is what the cluster makes of it, which is one.
+	begin int64
 }
 
 func (w wanted) key() string { return ref(w.Unstructured) }
@@ -32,6 +35,9 @@ func want(objects []kube.Object, namespace string, epoch kube.Epoch) ([]wanted, 
 		}
 		note(w.Unstructured, kube.AnnotationEpoch, epoch.String())
 		list = append(list, w)
+	}
+	for i := range list {
+		list[i].begin = beginOf(list[i], list)
 	}
 	slices.SortStableFunc(list, func(a, b wanted) int {
 		return cmp.Or(rank(a.kind.name)-rank(b.kind.name), cmp.Compare(a.GetName(), b.GetName()))
@@ -61,6 +67,18 @@ func wantOne(o kube.Object, namespace string) (wanted, error) {
 		note(u, noteScaled, "autoscaler")
 	}
 	return wanted{kind: k, Unstructured: u, hash: sha256.Sum256(text)}, nil
+}
+
+func beginOf(w wanted, list []wanted) int64 {
+	if w.kind.name != "Deployment" || replicasOf(w.Unstructured) != nil {
+		return 0
+	}
+	i := slices.IndexFunc(list, func(o wanted) bool { return o.kind.name == "HorizontalPodAutoscaler" })
+	if i < 0 {
+		return 0
+	}
+	n, _, _ := unstructured.NestedInt64(list[i].Object, "spec", "minReplicas")
+	return n
 }
 
 func note(u *unstructured.Unstructured, key, value string) {
