@@ -52,6 +52,24 @@ func TestAReleaseThatIsStuckSaysWhichPodWhyAndItsLastLines(t *testing.T) {
 	d.until(d.now(), "is complete", isComplete(1))
 }
 
+func TestTheLastWordsOfAContainerAreKeptByTheClusterItself(t *testing.T) {
+	t.Parallel()
+	s := kubetest.New(t)
+	s.Roll(t, func(kubetest.Object) kubetest.Start { return kubetest.Start{Waiting: "CrashLoopBackOff", Crashed: 1} })
+	d := open(t, s, quick())
+	d.set(layer(), 1, first)
+	o := d.until(0, "has a pod", func(o kube.Observation) bool { return o.Applied && len(o.Pods) == 1 })
+	s.EditStatus(t, "Pod", space, o.Pods[0].Name, func(o kubetest.Object) {
+		c := containerOf(&unstructured.Unstructured{Object: o})
+		c["lastState"] = map[string]any{"terminated": map[string]any{"exitCode": 1, "reason": "Error", "message": strings.Repeat("noise\n", 50) + "the last word\n"}}
+		o["status"].(map[string]any)["containerStatuses"] = []any{c}
+	})
+	s.Expire(t, space, kube.Name) // and no log of it can be had
+	d.until(0, "says it", func(o kube.Observation) bool {
+		return o.Stuck && strings.HasSuffix(o.Why, "noise\nthe last word") && strings.Count(o.Why, "\n") == logLines
+	})
+}
+
 func containerImage(template kubetest.Object) string {
 	list, _, _ := unstructured.NestedSlice(template, "spec", "containers")
 	c, _ := list[0].(map[string]any)

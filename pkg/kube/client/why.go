@@ -55,7 +55,37 @@ func (s *session) linesOf(ctx context.Context, p mesh.KubePod) string {
 	if l.text == "" {
 		l.text = s.askLog(ctx, p.Name, false)
 	}
+	if l.text == "" {
+		l.text = s.lastWords(p.Name)
+	}
 	return l.text
+}
+
+// lastWords are what the cluster itself kept of a container that ended: its node need
+// not answer for them.
+func (s *session) lastWords(pod string) string {
+	o, _ := s.cache.get("Pod", pod)
+	if o == nil {
+		return ""
+	}
+	c := containerOf(o)
+	for _, when := range []string{"state", "lastState"} {
+		if words, _ := stateOf(c, when, "terminated")["message"].(string); words != "" {
+			return tail(words)
+		}
+	}
+	return ""
+}
+
+// tail is the last lines of a text, printable.
+func tail(text string) string {
+	text = strings.TrimSpace(printable(text, 64<<10))
+	lines := strings.Split(text, "\n")
+	text = strings.Join(lines[max(0, len(lines)-logLines):], "\n")
+	if len(text) > maxLog {
+		text = "…" + strings.ToValidUTF8(text[len(text)-maxLog:], "")
+	}
+	return text
 }
 
 // askLog has "" for a log that nobody has: the reason stands without it.
@@ -71,9 +101,5 @@ func (s *session) askLog(ctx context.Context, pod string, previous bool) string 
 	if err != nil {
 		return ""
 	}
-	text := strings.TrimSpace(printable(string(body), 64<<10))
-	if len(text) > maxLog {
-		text = "…" + strings.ToValidUTF8(text[len(text)-maxLog:], "")
-	}
-	return text
+	return tail(string(body))
 }
