@@ -16,7 +16,8 @@ import (
 type Start struct {
 	Waiting string // reason of the container that waits: "ImagePullBackOff"
 	Message string
-	Crashed int // how often it ended with code 1
+	Crashed int  // how often it ended with code 1
+	Late    bool // the controller has waited for its deadline
 }
 
 // Roll makes pods of Deployments and DaemonSets from now on, at once: those of a new
@@ -69,7 +70,7 @@ func (s *Server) roll(t testing.TB, k key, start func(Object) Start) {
 	if well && !paused {
 		s.dropOthers(t, k, stem, desired)
 	}
-	s.setStatus(t, k, o, desired, made, well)
+	s.setStatus(t, k, o, desired, made, how)
 }
 
 func (s *Server) makePods(t testing.TB, k key, stem string, template Object, n int, how Start) {
@@ -123,11 +124,14 @@ func (s *Server) dropOthers(t testing.TB, k key, stem string, desired int) {
 	}
 }
 
-func (s *Server) setStatus(t testing.TB, k key, o Object, desired, updated int, well bool) {
+func (s *Server) setStatus(t testing.TB, k key, o Object, desired, updated int, how Start) {
 	u := unstructured.Unstructured{Object: o}
-	available, reason := 0, "ReplicaSetUpdated"
-	if well {
+	available, progress, reason := 0, "True", "ReplicaSetUpdated"
+	switch {
+	case how == Start{}:
 		available, reason = updated, "NewReplicaSetAvailable"
+	case how.Late:
+		progress, reason = "False", "ProgressDeadlineExceeded"
 	}
 	s.EditStatus(t, k.kind, k.namespace, k.name, func(now Object) {
 		status, _ := now["status"].(map[string]any)
@@ -140,7 +144,7 @@ func (s *Server) setStatus(t testing.TB, k key, o Object, desired, updated int, 
 			status["desiredNumberScheduled"], status["updatedNumberScheduled"], status["numberAvailable"] = desired, updated, available
 		} else {
 			status["updatedReplicas"], status["availableReplicas"] = updated, available
-			status["conditions"] = []any{map[string]any{"type": "Progressing", "status": "True", "reason": reason}}
+			status["conditions"] = []any{map[string]any{"type": "Progressing", "status": progress, "reason": reason}}
 		}
 		now["status"] = status
 	})
