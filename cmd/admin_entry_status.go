@@ -140,7 +140,7 @@ func kubeFields(v admin.KubeView, now time.Time) []field {
 func apiText(v admin.KubeView, now time.Time) string {
 	st := v.State
 	switch {
-	case st == nil:
+	case unseen(v):
 		return "not looked at yet"
 	case st.Contact != "":
 		return fmt.Sprintf("%s, since %s", joined(st.Contact, st.Detail), at(st.Since, now))

@@ -49,12 +49,17 @@ func kubeNoun() noun[admin.KubeView] {
 // contactOf is how the API of a cluster is reached.
 func contactOf(c admin.KubeView, now time.Time) string {
 	switch {
-	case c.State == nil:
+	case unseen(c):
 		return "not looked at yet"
 	case c.State.Contact == "":
 		return "ok"
 	}
 	return c.State.Contact + " for " + age(c.State.Since, now)
+}
+
+// unseen says whether nobody has had an answer from a cluster yet, nor tried.
+func unseen(c admin.KubeView) bool {
+	return c.State == nil || c.State.Contact == "" && c.State.Seen.IsZero()
 }
 
 // releaseOf is the release that is wanted, and how it goes.

@@ -32,6 +32,7 @@ func TestAdminScripts(t *testing.T) {
 	server := startMgmt(t)
 	t.Run("a certificate is renewed in passing", func(t *testing.T) { renewsInPassing(t, server) })
 	t.Run("a webhook hears of an alert", func(t *testing.T) { hearsOfAlert(t, server) })
+	t.Run("entries are deployed into a cluster", func(t *testing.T) { deploysEntries(t, server) })
 	testscript.Run(t, testscript.Params{
 		Files:         scripts,
 		UpdateScripts: updateScripts(),

@@ -57,6 +57,7 @@ func meshFields(v admin.Status, now time.Time) []field {
 		{"Cells", count(v.Cells)},
 		{"Cores", countedBy(v.Cores)},
 		{"Entries online", fmt.Sprintf("%d of %d", v.EntriesOnline, v.Entries)},
+		{"Clusters", clustersAt(v.Kubes)},
 		{"Routes", count(v.Routes)},
 		{"Moved", moved(v.Used)},
 		{"Alerts", countedBy(v.Alerts)},
@@ -64,6 +65,22 @@ func meshFields(v admin.Status, now time.Time) []field {
 		{"Database", databaseUse(v.Server.Etcd)},
 		{"Dead-man ping", pingState(v.Server, now)},
 	}
+}
+
+// clustersAt is "north: 3/3 ready, release 4 complete; south: unreachable".
+func clustersAt(all []admin.KubeLine) string {
+	var out []string
+	for _, c := range all {
+		switch {
+		case c.Contact != "":
+			out = append(out, c.Name+": "+c.Contact)
+		case c.Wanted == 0:
+			out = append(out, c.Name+": nothing deployed")
+		default:
+			out = append(out, fmt.Sprintf("%s: %d/%d ready, release %d %s", c.Name, c.Ready, c.Desired, c.Release, c.Phase))
+		}
+	}
+	return strings.Join(out, "; ")
 }
 
 // onTrial says which node tries which configuration first.

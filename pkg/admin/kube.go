@@ -27,6 +27,17 @@ type KubeView struct {
 	Entries map[string]EntryView `json:"entries,omitzero"`
 }
 
+// KubeLine is a cluster in the status of the mesh.
+type KubeLine struct {
+	Name    string         `json:"name"`
+	Contact string         `json:"contact,omitzero"` // as KubeState.Contact
+	Wanted  int64          `json:"wanted,omitzero"`  // release; 0: none
+	Release int64          `json:"release,omitzero"` // that Phase is of
+	Phase   mesh.KubePhase `json:"phase,omitzero"`
+	Ready   int            `json:"ready"`
+	Desired int            `json:"desired"`
+}
+
 // KubeAddRequest adds a cluster. Namespace is where entries will be; "" is the
 // default.
 type KubeAddRequest struct {

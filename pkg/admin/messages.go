@@ -366,6 +366,7 @@ type Status struct {
 	Used            mesh.Traffic   `json:"used,omitzero"`     // by all devices
 	Alerts          map[string]int `json:"alerts,omitzero"`   // that fire, by severity
 	Rollouts        []RolloutView  `json:"rollouts,omitzero"` // that not all nodes run
+	Kubes           []KubeLine     `json:"kubes,omitzero"`    // by name
 	Warnings        []string       `json:"warnings,omitzero"`
 }
 

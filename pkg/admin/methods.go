@@ -160,7 +160,7 @@ func Table() map[string]mesh.AdminRole {
 		BackupRecipientAdd, BackupRecipientRemove, BackupRevert,
 		BotCodeCreate, BotUserList, BotUserSet, BotStatusGet,
 		KubeList, KubeGet, KubeRBACOf, KubeAdd, KubeSet, KubeRemove, KubeCheck,
-		EntryDeploy, EntryRender, EntryPlanOf, EntryRollout, EntryUninstall,
+		EntryDeploy, EntryRender, EntryPlanOf, EntryRollout, EntryUninstall, DNSRecordsOf,
 	} {
 		name, need := m.describe()
 		t[name] = need

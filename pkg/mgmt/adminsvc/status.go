@@ -57,7 +57,7 @@ func (s *Service) statusGet(ctx context.Context, _ admin.None) (admin.Status, er
 		st.Cores[string(c.State)]++
 	}
 	for _, e := range entries {
-		if e.Revoked {
+		if e.Revoked || !e.Pod.Gone.IsZero() {
 			continue
 		}
 		st.Entries++
@@ -66,6 +66,9 @@ func (s *Service) statusGet(ctx context.Context, _ admin.None) (admin.Status, er
 		}
 	}
 	if st.Rollouts, err = s.rollouts(ctx, u.cells); err != nil {
+		return st, err
+	}
+	if st.Kubes, err = s.kubeLines(ctx); err != nil {
 		return st, err
 	}
 	sub, err := s.subStatusGet(ctx, admin.None{})
@@ -148,7 +151,7 @@ func (s *Service) coreWarnings(u usage, known nodes, cfg mesh.Config) []string {
 func (s *Service) entryWarnings(st admin.Status, entries map[mesh.EntryID]mesh.Entry, known nodes, cfg mesh.Config) []string {
 	var out []string
 	for _, e := range entries {
-		if e.Revoked {
+		if e.Revoked || !e.Pod.Gone.IsZero() {
 			continue
 		}
 		if n := known.entry(e).Status; n == nil || !n.Connected {
