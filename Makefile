@@ -52,9 +52,10 @@ test: ## every test, with the race detector where a C compiler is there
 	$(GOTESTSUM) --packages="$(addprefix ./,$(CLUSTERS))" -- $(TEST) -p=1
 	$(GOTESTSUM) --packages=./internal/e2e -- $(TEST)
 
-nightly: ## the long tests: ten minutes of history and of renewals, 20 failovers, fuzzing, faults
+nightly: ## the long tests: ten minutes of history and of renewals, 20 failovers, 10,000 clients while entries roll, fuzzing, faults
 	MESHCTL_LINEAR=10m MESHCTL_FAILOVERS=20 go test -count=1 -timeout 40m -v ./internal/linear
 	MESHCTL_RENEWAL=12m go test -count=1 -timeout 20m -v -run TestRenewalUnderLoad ./internal/e2e
+	MESHCTL_ROLLING=10000 go test -count=1 -timeout 20m -v -run TestRollingEntriesLosesNobody ./internal/e2e
 	$(MAKE) fuzz FUZZTIME=2m
 	$(MAKE) e2e-restore
 	$(MAKE) e2e-clients
