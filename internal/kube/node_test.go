@@ -135,7 +135,8 @@ func (n *Node) kubelet(keys pki, user string) map[string]any {
 		"tlsCertFile":   keys.cert(user), "tlsPrivateKeyFile": keys.key(user),
 		"containerRuntimeEndpoint": "unix://" + runtimeSocket, "resolvConf": "", "maxPods": 40,
 		"nodeStatusUpdateFrequency": "5s", "nodeLeaseDurationSeconds": 20, "syncFrequency": "10s",
-		"evictionHard": map[string]any{"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%", "nodefs.inodesFree": "1%"},
+		"imageGCHighThresholdPercent": 100, // however full the disk of this machine is: nobody could pull an image again
+		"evictionHard":                map[string]any{"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%", "nodefs.inodesFree": "1%"},
 	}
 }
 
