@@ -20,6 +20,7 @@ type Pace struct {
 	Write time.Duration // between two writes of figures of a cluster; 10 s
 	Beat  time.Duration // after which a state is written although nothing has changed; 1 min
 	Names time.Duration // between two lookups of where management is; 1 min
+	Tries time.Duration // between two tries of an address; as Lookout.Every
 	Drift time.Duration // between two events about changes of others; 10 min
 	// Silence is how long the child may say nothing of a cluster; 2 min.
 	Silence time.Duration
@@ -28,7 +29,7 @@ type Pace struct {
 func (p Pace) withDefaults() Pace {
 	return Pace{
 		Look: cmp.Or(p.Look, 2*time.Second), Write: cmp.Or(p.Write, 10*time.Second), Beat: cmp.Or(p.Beat, time.Minute),
-		Names: cmp.Or(p.Names, time.Minute), Drift: cmp.Or(p.Drift, 10*time.Minute), Silence: cmp.Or(p.Silence, 2*time.Minute),
+		Names: cmp.Or(p.Names, time.Minute), Tries: p.Tries, Drift: cmp.Or(p.Drift, 10*time.Minute), Silence: cmp.Or(p.Silence, 2*time.Minute),
 	}
 }
 
@@ -65,7 +66,7 @@ func (s *Service) Lead(ctx context.Context) error {
 		Service: s, pace: s.Pace.withDefaults(), epoch: kube.Epoch{Mesh: s.Epoch(), Leader: store.Epoch(ctx)},
 		entries: store.NewMirror(s.Store.Entries), status: store.NewMirror(s.Store.Status),
 		targets: store.NewMirror(s.Store.Targets), config: store.NewMirror(s.Store.Config),
-		lookout: &Lookout{Service: s.Subscription, Resolver: s.Resolver, Log: s.Log},
+		lookout: &Lookout{Service: s.Subscription, Resolver: s.Resolver, Every: s.Pace.Tries, Log: s.Log},
 		hosts:   &hosts{resolver: s.Resolver}, sights: map[mesh.KubeID]*sight{}, said: map[string]string{},
 	}
 	own, cancel := context.WithCancel(ctx)

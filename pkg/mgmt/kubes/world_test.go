@@ -101,11 +101,17 @@ type server struct {
 
 func (w *world) lead() *server {
 	w.t.Helper()
+	return w.leadBy(w)
+}
+
+// leadBy leads with what knows names.
+func (w *world) leadBy(r Resolver) *server {
+	w.t.Helper()
 	s := &server{Service: &Service{
 		Store: w.st, Mesh: w.mesh, Server: mesh.NewServerID(), Root: strings.Repeat("ab", 32), Epoch: func() int64 { return 3 },
-		Resolver: w, Wake: func() {}, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil)),
+		Resolver: r, Wake: func() {}, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil)),
 		Now:  func() time.Time { return time.Now().Add(time.Duration(w.skew.Load())) },
-		Pace: Pace{Look: 20 * time.Millisecond, Write: 50 * time.Millisecond, Names: 20 * time.Millisecond},
+		Pace: Pace{Look: 20 * time.Millisecond, Write: 50 * time.Millisecond, Names: 20 * time.Millisecond, Tries: 50 * time.Millisecond},
 	}}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	var wg sync.WaitGroup
