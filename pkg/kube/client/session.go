@@ -25,6 +25,7 @@ type session struct {
 	broken   error // why the last pass ended early, or the objects cannot be read
 	retry    backoff
 	due      time.Time // of the next pass, when the last one failed
+	troubled bool      // the watches could not look, when last asked
 
 	version  string
 	lookedAt time.Time // when the version was asked for
@@ -105,6 +106,12 @@ func (s *session) round(ctx context.Context) {
 	if !s.cache.ready() {
 		return
 	}
+	troubled := len(s.cache.trouble()) > 0
+	if s.troubled && !troubled { // the API is back: no reason to wait for it any longer
+		s.due = time.Time{}
+		s.retry.reset()
+	}
+	s.troubled = troubled
 	if s.due.IsZero() || !time.Now().Before(s.due) {
 		s.tryPass(ctx)
 	}
