@@ -79,6 +79,17 @@ func (l EntryLayer) Validate() error {
 	return errors.Join(f...)
 }
 
+// After refuses what a cluster cannot make out of an earlier layer: the class of a
+// balancer stays as long as its Service does. It returns ErrConflict.
+func (l EntryLayer) After(earlier EntryLayer) error {
+	was, is := earlier.WithDefaults().Service, l.WithDefaults().Service
+	if earlier.Image == "" || was.Type != ServiceLoadBalancer || is.Type != was.Type || is.Class == was.Class {
+		return nil
+	}
+	return WithHint(fmt.Errorf("mesh: entry layer: service.class %q: it is %q, and Kubernetes never changes it: %w", Quotable(is.Class), Quotable(was.Class), ErrConflict),
+		"deploy with the type nodeport in between, or uninstall first")
+}
+
 func (l EntryLayer) checkNumber(f *faults) {
 	a := l.Autoscale
 	scaled := a != (EntryAutoscale{})

@@ -105,6 +105,23 @@ func TestFaultsOfAnEntryLayerAreNamed(t *testing.T) {
 	}
 }
 
+func TestTheClassOfABalancerStays(t *testing.T) {
+	one, other, none := EntryLayer{Image: "a"}, EntryLayer{Image: "a"}, EntryLayer{Image: "a"}
+	one.Service.Class, other.Service.Class = "a", "b"
+	nodes := EntryLayer{Image: "a", Service: EntryService{Type: ServiceNodePort}}
+	for _, x := range []struct {
+		was, is EntryLayer
+		ok      bool
+	}{
+		{EntryLayer{}, one, true}, {one, one, true}, {one, nodes, true}, {nodes, other, true},
+		{one, other, false}, {one, none, false}, {none, one, false},
+	} {
+		if err := x.is.After(x.was); (err == nil) != x.ok || !x.ok && !errors.Is(err, ErrConflict) {
+			t.Errorf("%q after %q: %v", x.is.Service.Class, x.was.Service.Class, err)
+		}
+	}
+}
+
 func TestImages(t *testing.T) {
 	digest := "@sha256:" + strings.Repeat("0f", 32)
 	for _, s := range []string{"meshctl", "meshctl:1", "a/b/c:v1.2-x", "localhost:5000/a", "Registry.Example.net/a_b/c--d", "a" + digest, "10.0.0.1:5000/a:1" + digest} {

@@ -46,7 +46,7 @@ func (s *Service) proposed(ctx context.Context, req admin.EntryDeployRequest) (m
 		return c, mesh.EntryRelease{}, nil, err
 	}
 	layer := req.Layer.WithDefaults()
-	if err := layer.Validate(); err != nil {
+	if err := cmp.Or(layer.Validate(), layer.After(c.Wanted.Layer)); err != nil {
 		return c, mesh.EntryRelease{}, nil, err
 	}
 	if err := deployable(c, req.Base); err != nil {

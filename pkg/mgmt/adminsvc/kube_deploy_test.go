@@ -55,6 +55,9 @@ func TestWhoSawSomethingElseDoesNotDeploy(t *testing.T) {
 	refused(t, deploy(admin.EntryDeployRequest{Ref: "north", Layer: layer(3), Base: 1, Why: "fun"}), mesh.ErrInvalid, "want deploy")
 	refused(t, deploy(admin.EntryDeployRequest{Ref: "north", Layer: mesh.EntryLayer{Image: "NO IMAGE"}, Base: 1, Why: "deploy"}), mesh.ErrInvalid, "image")
 	refused(t, deploy(admin.EntryDeployRequest{Ref: "south", Layer: layer(3), Why: "deploy"}), mesh.ErrNotFound, "south")
+	classed := layer(2)
+	classed.Service.Class = "example.net/other"
+	refused(t, deploy(admin.EntryDeployRequest{Ref: "north", Layer: classed, Base: 1, Why: "deploy"}), mesh.ErrConflict, "never changes it")
 	must(r.entryUninstall(r.ctx(), admin.Ref{Ref: "north"}))(t)
 	refused(t, deploy(admin.EntryDeployRequest{Ref: "north", Layer: layer(3), Base: 1, Why: "deploy"}), mesh.ErrConflict, "taken away")
 }

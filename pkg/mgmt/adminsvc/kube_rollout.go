@@ -39,6 +39,9 @@ func nothingThere(c mesh.KubeCluster) error {
 // now, so nothing stays paused.
 func (s *Service) undoRollout(ctx context.Context, c *mesh.KubeCluster, st mesh.KubeState, to int64) error {
 	r, err := earlier(*c, st, to)
+	if err == nil {
+		err = r.Layer.After(c.Wanted.Layer)
+	}
 	if err != nil {
 		return err
 	}
