@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 )
@@ -36,7 +37,7 @@ func (l EntryLayer) Addresses(found []KubeAddress) []KubeAddress {
 	}
 	var out []KubeAddress
 	for _, a := range found {
-		if a.Host != "" && a.Port > 0 {
+		if dialable(a.Host) && a.Port > 0 {
 			out = append(out, KubeAddress{Host: a.Host, Port: a.Port, Source: a.Source})
 		}
 	}
@@ -47,6 +48,17 @@ func (l EntryLayer) Addresses(found []KubeAddress) []KubeAddress {
 		return out
 	}
 	return append(out, KubeAddress{Host: l.Service.Name, Port: out[0].Port, Source: AddressName})
+}
+
+// dialable: a cluster may say what it likes, and servers are to dial it. What leads
+// back to the machine itself is for tests of a mesh on one.
+func dialable(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		ip = ip.Unmap()
+		return ip.Zone() == "" && !ip.IsUnspecified() && !ip.IsMulticast() && !ip.IsLinkLocalUnicast()
+	}
+	_, err := ParseServerName(host)
+	return err == nil
 }
 
 // port is what clients dial at an address that does not say so; 0: not known yet.

@@ -18,7 +18,11 @@ func TestAddressesOfALayer(t *testing.T) {
 		found   []KubeAddress
 		want    []string
 	}{
-		"what the cluster says, once and in order":    {EntryService{Port: 443}, found, []string{"203.0.113.1:443 loadbalancer", "203.0.113.9:443 loadbalancer"}},
+		"what the cluster says, once and in order": {EntryService{Port: 443}, found, []string{"203.0.113.1:443 loadbalancer", "203.0.113.9:443 loadbalancer"}},
+		"what nobody can dial": {EntryService{Port: 443}, []KubeAddress{
+			{Host: "169.254.169.254", Port: 80}, {Host: "::ffff:169.254.169.254", Port: 80}, {Host: "0.0.0.0", Port: 443}, {Host: "ff02::1", Port: 443},
+			{Host: "fe80::1%eth0", Port: 443}, {Host: "a b", Port: 443}, {Host: "../x", Port: 443}, {Host: "lb.cloud.example", Port: 443, Source: AddressBalancer},
+		}, []string{"lb.cloud.example:443 loadbalancer"}},
 		"nothing is known yet":                        {EntryService{Port: 443, Name: "in.example.net"}, nil, nil},
 		"a name has the port of what it stands for":   {EntryService{Type: ServiceNodePort, Port: 443, Name: "in.example.net"}, nodes, []string{"198.51.100.2:30443 nodeport", "in.example.net:30443 name"}},
 		"public addresses stand for the others":       {EntryService{Type: ServiceNodePort, Port: 443, Public: []string{"192.0.2.1", "192.0.2.2:8443"}}, nodes, []string{"192.0.2.1:30443 public", "192.0.2.2:8443 public"}},
