@@ -34,6 +34,11 @@ func TestNoSecretIsWrittenInTheClear(t *testing.T) {
 	member, cell := w.home(t)
 	device := call(t, admin.DeviceAdd, w.local(t), admin.DeviceAddRequest{Member: member, Name: "phone", Cell: cell})
 	link := call(t, admin.DeviceLinkOf, w.local(t), admin.Ref{Ref: string(device.ID)})
+	cluster := mesh.NewSecret(32).Reveal()
+	kube := call(t, admin.KubeAdd, w.local(t), admin.KubeAddRequest{Name: "of-secrets", Unchecked: true, KubeConnection: admin.KubeConnection{
+		Server: "https://127.0.0.1:1", Auth: mesh.KubeToken, Credential: cluster,
+	}})
+	call(t, admin.KubeRemove, w.local(t), admin.KubeRemoveRequest{Ref: string(kube.ID)})
 	key, err := ca.MarshalKey(w.keys.key)
 	if err != nil {
 		t.Fatal(err)
@@ -48,6 +53,7 @@ func TestNoSecretIsWrittenInTheClear(t *testing.T) {
 		"a token's secret":      tok.Secret.Reveal(),
 		"a wrong token's":       wrong.Secret.Reveal(),
 		"a device's secret":     link.Secret,
+		"a cluster's token":     cluster,
 		"the intermediate key":  keyLine(key),
 		"etcd's CA key":         keyLine(etcd),
 		"the data key":          base64.RawURLEncoding.EncodeToString(w.keys.data[0][:]),
@@ -56,6 +62,7 @@ func TestNoSecretIsWrittenInTheClear(t *testing.T) {
 	}
 	places := map[string][]byte{"the log": []byte(w.logs.String())}
 	places["events"] = asJSON(t, call(t, admin.EventList, w.local(t), admin.EventListRequest{}))
+	places["answers"] = asJSON(t, kube)
 	places["audit"] = asJSON(t, call(t, admin.AuditList, w.local(t), admin.AuditListRequest{}))
 	maps.Copy(places, filesBelow(t, filepath.Join(w.conf.Dir, dirEtcd)))
 	if len(places) < 5 {
