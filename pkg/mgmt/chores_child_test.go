@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -19,7 +21,8 @@ import (
 )
 
 // breakDown is a child in which something goes wrong as soon as it has orders:
-// what, is in the URL that it is to ping.
+// what, is in the URL that it is to ping. Without one it lives, and no cluster that
+// it is asked about answers.
 func breakDown() {
 	conn, err := chores.Inherited()
 	if err != nil {
@@ -30,12 +33,27 @@ func breakDown() {
 	if err != nil {
 		panic(err)
 	}
-	orders, err := controlpb.NewChoresClient(cc).Orders(context.Background(), &controlpb.OrdersRequest{})
+	ctx, server := context.Background(), controlpb.NewChoresClient(cc)
+	orders, err := server.Orders(ctx, &controlpb.OrdersRequest{})
 	if err != nil {
 		panic(err)
 	}
+	var follows atomic.Uint64
+	go func() {
+		for range time.Tick(time.Second) {
+			if _, err := server.Report(ctx, &controlpb.ReportRequest{Revision: follows.Load()}); err != nil {
+				os.Exit(0) // the server is gone
+			}
+		}
+	}()
 	for {
 		o, err := orders.Recv()
+		follows.Store(o.GetRevision())
+		for _, ask := range o.GetAsks() {
+			if _, err := server.Answer(ctx, &controlpb.KubeAnswer{Id: ask.GetId(), Json: []byte(`{"failure":"unreachable"}`)}); err != nil {
+				panic(err)
+			}
+		}
 		switch url := o.GetPing().GetUrl(); {
 		case err != nil:
 			os.Exit(0) // the server is gone
