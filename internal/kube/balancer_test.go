@@ -157,8 +157,8 @@ func (k *Kube) Balanced(t testing.TB, ns, name string, n int) netip.Addr {
 		if s == nil {
 			return fmt.Errorf("it does not know it: %w", noted)
 		}
-		if healthy := s.healthy(); len(healthy) < n {
-			return fmt.Errorf("it has %v of %d workers", healthy, n)
+		if healthy := s.healthy(); len(healthy) < n || !s.listens() {
+			return fmt.Errorf("it has %v of %d workers, and listens: %v", healthy, n, s.listens())
 		}
 		addr = s.addr
 		return nil

@@ -23,7 +23,7 @@ func TestPolicyIsProbed(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := n.feed("delete table ip policy", "nft", "-f", "-"); err != nil {
+			if err := n.feed("delete table ip enforced", "nft", "-f", "-"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -74,7 +74,7 @@ func (e *Entries) enforce(t testing.TB, n *Node) error {
 	return n.feed(fmt.Sprintf(enforced, n.pods, strings.Join(may, ", "), n.pods), "nft", "-f", "-")
 }
 
-const enforced = `table ip policy {
+const enforced = `table ip enforced {
 	chain forward {
 		type filter hook forward priority filter; policy accept;
 		ct state established,related accept

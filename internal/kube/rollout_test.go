@@ -43,7 +43,8 @@ func (e *Entries) underLoad(t *testing.T, event string, run func()) {
 	begin := time.Now()
 	run()
 	took := time.Since(begin)
-	<-time.After(drainWait + 2*time.Second) // the last ones drain
+	e.complete(t) // the old ones have drained
+	<-time.After(time.Second)
 	n := l.finish(t)
 	n.clean(t)
 	for _, uid := range e.uids(t) {

@@ -30,7 +30,8 @@ type service struct {
 	mu          sync.Mutex // guards what follows
 	targets     map[string]*target
 	ports       map[int]*port
-	healthPort  int // of the workers' answer whether they have a pod; 0 asks the port itself
+	healthPort  int // of the workers' answer whether they have a pod; 0 asks nodePort
+	nodePort    int // the first
 	proxy       bool
 	turn        int
 	Connections int // that were forwarded
@@ -62,6 +63,11 @@ func (s *service) update(o object, nodes map[string]netip.Addr) {
 			s.targets[name] = &target{addr: addr, fails: checkFails}
 		}
 	}
+	s.nodePort = o.number("spec", "ports", 0, "nodePort")
+	if !s.anyHealthy() { // who connects is refused
+		s.refuse()
+		return
+	}
 	for _, p := range o.list("spec", "ports") {
 		number, nodePort := p.number("port"), p.number("nodePort")
 		if known := s.ports[number]; known != nil {
@@ -78,13 +84,34 @@ func (s *service) update(o object, nodes map[string]netip.Addr) {
 	}
 }
 
+func (s *service) anyHealthy() bool {
+	for _, t := range s.targets {
+		if t.healthy {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *service) listens() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.ports) > 0
+}
+
+// refuse stops listening; called with the lock.
+func (s *service) refuse() {
+	for number, p := range s.ports {
+		p.ln.Close()
+		delete(s.ports, number)
+	}
+}
+
 func (s *service) end() {
 	s.stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.ports {
-		p.ln.Close()
-	}
+	s.refuse()
 }
 
 // check asks every worker in turns until ctx ends.
@@ -114,19 +141,16 @@ func (s *service) ask(t *target) func(context.Context) error {
 		url := "http://" + at(t.addr, s.healthPort)
 		return func(ctx context.Context) error { return s.balancer.healthy(ctx, url) }
 	}
-	for _, p := range s.ports {
-		addr := at(t.addr, p.nodePort)
-		return func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, checkEvery)
-			defer cancel()
-			c, err := s.balancer.dial(ctx, "", addr)
-			if err != nil {
-				return err
-			}
-			return c.Close()
+	addr := at(t.addr, s.nodePort)
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, checkEvery)
+		defer cancel()
+		c, err := s.balancer.dial(ctx, "", addr)
+		if err != nil {
+			return err
 		}
+		return c.Close()
 	}
-	return func(context.Context) error { return errors.New("no port") }
 }
 
 func (b *balancer) healthy(ctx context.Context, url string) error {
