@@ -112,3 +112,23 @@ func TestClustersAreToldInTheOrderOfTheirNames(t *testing.T) {
 		}
 	}
 }
+
+// Every answer of the subscription service begins with it.
+func BenchmarkWithKubes(b *testing.B) {
+	k := Kubes{map[KubeID]KubeCluster{}, map[KubeID]KubeState{}}
+	for i := range 3 {
+		id := KubeID(fmt.Sprint(i))
+		k.Clusters[id] = KubeCluster{ID: id, Name: fmt.Sprint("cluster", i), Wanted: EntryRelease{Number: 1}}
+		var all []KubeAddress
+		for j := range MaxKubeAddresses {
+			all = append(all, KubeAddress{Host: fmt.Sprintf("198.51.%d.%d", i, j), Port: 30443, Source: AddressNode, Up: true})
+		}
+		k.States[id] = KubeState{Addresses: all}
+	}
+	conf := DefaultConfig()
+	for b.Loop() {
+		if c := conf.WithKubes(k); len(c.EntryAddresses) != 3*MaxKubeAddresses {
+			b.Fatal("too few")
+		}
+	}
+}
