@@ -79,8 +79,21 @@ func (s *Service) release(ctx context.Context, c *mesh.KubeCluster, st mesh.Kube
 	if c.Wanted.Number != 0 {
 		c.Earlier = append(slices.Clone(c.Earlier), c.Wanted)
 	}
-	c.Earlier = c.Earlier[max(0, len(c.Earlier)-mesh.MaxReleases):]
+	c.Earlier = kept(c.Earlier, st.Ran)
 	c.Wanted = mesh.EntryRelease{Number: number + 1, Layer: layer, Pods: kube.Pods(number+1, layer, c.Earlier), Made: s.now(), By: admin.CallerFrom(ctx).Actor, Why: why}
+}
+
+// kept are the last releases, and among them always the one that ran: that is what a
+// release that fails is put back to, however many have failed since.
+func kept(all []mesh.EntryRelease, ran int64) []mesh.EntryRelease {
+	for len(all) > mesh.MaxReleases {
+		oldest := 0
+		if all[0].Number == ran {
+			oldest = 1
+		}
+		all = slices.Delete(all, oldest, oldest+1)
+	}
+	return all
 }
 
 // entryRender is rendered here, without the cluster.

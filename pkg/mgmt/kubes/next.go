@@ -189,7 +189,7 @@ func (s *step) failed() {
 		return
 	}
 	s.st.Parked, s.st.ParkedWhy = s.rel.Number, why
-	then := "nothing ran before it, so it stays as it is"
+	then := "nothing that ran before it is known, so it stays as it is"
 	if back := ordered(s.c, s.st); back.Number != s.rel.Number {
 		then = fmt.Sprintf("release %d is put back", back.Number)
 	}
