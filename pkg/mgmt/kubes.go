@@ -3,7 +3,6 @@ package mgmt
 import (
 	"context"
 	"crypto/tls"
-	"encoding/hex"
 
 	"github.com/meshctl/meshctl/pkg/kube"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -14,9 +13,8 @@ import (
 
 // keepKubes gives the clusters that entries run in what they need of this server.
 func (r *runtime) keepKubes() {
-	root := r.rootHash()
 	r.kubes = &kubes.Service{
-		Store: r.store, Mesh: r.keys.Mesh, Server: r.keys.Server, Root: hex.EncodeToString(root[:]), Epoch: r.nodes.Epoch,
+		Store: r.store, Mesh: r.keys.Mesh, Server: r.keys.Server, Root: mesh.RootText(r.rootHash()), Epoch: r.nodes.Epoch,
 		Subscription: r.subscriptionShown, Wake: r.foreman.Wake, Log: r.log.With("unit", "kubes"),
 	}
 	r.foreman.Kube = r.kubes
