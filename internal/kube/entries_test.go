@@ -85,7 +85,7 @@ func (e *Entries) restore(t testing.TB) {
 	t.Helper()
 	t.Log(e.admin(t, "entry", "deploy", "--image", oldImage, "--autoscale", "off", "--replicas", "2", "--lb-class", balancerClass,
 		"--annotation", proxyAnnotation+"=v2", "--proxy", hostAddr(80).String(),
-		"--drain-wait", drainWait.String(), "--drain-limit", drainLimit.String(), "--deadline", "60s", "--wait", "3m",
+		"--drain-wait", drainWait.String(), "--drain-limit", drainLimit.String(), "--deadline", "40s", "--wait", "3m",
 		"--cpu", "100m", "--memory", "64Mi", "--memory-limit", "256Mi", "--log-level", "debug"))
 	e.evenly(t)
 	e.addr = e.Balanced(t, entryNS, kube.Name, 2)
