@@ -24,9 +24,9 @@ func (s *Service) askKube(ctx context.Context, c mesh.KubeCluster, kind kube.Ask
 
 // badAnswer is the error that an answer is; nil for a good one.
 func badAnswer(c mesh.KubeCluster, a kube.Answer) error {
-	kind, hint := blame(c, a.Failure)
+	hint, kind := blame(c, a.Failure)
 	if a.Failure == kube.NoFailure && len(a.Missing) > 0 {
-		kind, hint = blame(c, kube.Denied)
+		hint, kind = blame(c, kube.Denied)
 		return mesh.WithHint(fmt.Errorf("admin: cluster %s: the credential may not %s: %w", c.Name, strings.Join(a.Missing, ", "), kind), hint)
 	}
 	if kind == nil {
@@ -43,21 +43,21 @@ func said(a kube.Answer) string {
 	return string(a.Failure) + ": " + a.Detail
 }
 
-// blame says what kind of error a failure is, and what to do about it.
-func blame(c mesh.KubeCluster, f kube.Failure) (kind error, hint string) {
+// blame says what to do about a failure, and what kind of error it is.
+func blame(c mesh.KubeCluster, f kube.Failure) (hint string, kind error) {
 	switch f {
 	case kube.NoFailure:
-		return nil, ""
+		return "", nil
 	case kube.Untrusted:
-		return mesh.ErrDenied, "compare the CA in the kubeconfig with that of the cluster; --tls-server-name where its certificate has another name"
+		return "compare the CA in the kubeconfig with that of the cluster; --tls-server-name where its certificate has another name", mesh.ErrDenied
 	case kube.Credential:
-		return mesh.ErrDenied, "make a new credential, see `meshctl admin kube rbac --help`, then: meshctl admin kube set " + c.Name + " --kubeconfig FILE"
+		return "make a new credential, see `meshctl admin kube rbac --help`, then: meshctl admin kube set " + c.Name + " --kubeconfig FILE", mesh.ErrDenied
 	case kube.Denied:
-		return mesh.ErrDenied, "somebody who administers the cluster applies this once: meshctl admin kube rbac --namespace " + c.Namespace + " | kubectl apply -f -"
+		return "somebody who administers the cluster applies this once: meshctl admin kube rbac --namespace " + c.Namespace + " | kubectl apply -f -", mesh.ErrDenied
 	case kube.Foreign:
-		return mesh.ErrConflict, "choose a namespace in which nothing has these names"
+		return "choose a namespace in which nothing has these names", mesh.ErrConflict
 	case kube.Unreachable:
-		return mesh.ErrUnavailable, "every management server has to reach " + c.Server + "; with --unchecked it is taken as it is"
+		return "every management server has to reach " + c.Server + "; kube add and kube set take it unasked with --unchecked", mesh.ErrUnavailable
 	}
-	return mesh.ErrUnavailable, "try again in a while; the cluster's own log may say more"
+	return "try again in a while; the cluster's own log may say more", mesh.ErrUnavailable
 }
