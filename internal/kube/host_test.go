@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -52,10 +53,11 @@ func (h *host) at(port int) string { return at(h.addr, port) }
 
 func (h *host) file(name string) string { return filepath.Join(h.dir, name) }
 
-// command is meshctl on this host.
+// command is meshctl on this host. It ends with the tests, whatever way they end.
 func (h *host) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, h.binary, args...)
 	cmd.Dir = h.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(os.Environ(), "HOME="+h.dir, "XDG_CONFIG_HOME="+h.dir, "XDG_STATE_HOME="+h.dir, "XDG_CACHE_HOME="+h.dir)
 	return cmd
 }
