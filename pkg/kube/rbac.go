@@ -71,13 +71,19 @@ func roleRef(kind, name string) map[string]any {
 	return map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
 }
 
-// podSecurity refuses pods that want more than entries do.
+// The label by which a namespace refuses pods that want more than entries do, and
+// its value, as "Pod Security Standards" of Kubernetes names them.
+const (
+	LabelPodSecurity = "pod-security.kubernetes.io/enforce"
+	PodSecurity      = "restricted"
+)
+
 func podSecurity() map[string]string {
-	out := make(map[string]string)
-	for _, mode := range []string{"enforce", "audit", "warn"} {
-		out["pod-security.kubernetes.io/"+mode] = "restricted"
+	return map[string]string{
+		LabelPodSecurity:                   PodSecurity,
+		"pod-security.kubernetes.io/audit": PodSecurity,
+		"pod-security.kubernetes.io/warn":  PodSecurity,
 	}
-	return out
 }
 
 // cluster begins an object of no namespace, within one of the account's.

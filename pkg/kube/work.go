@@ -107,7 +107,9 @@ type Answer struct {
 	Detail  string   `json:"detail,omitzero"`
 	Version string   `json:"version,omitzero"`
 	Missing []string `json:"missing,omitzero"` // rights: "create pods in NAMESPACE"
-	Changes []Change `json:"changes,omitzero"`
+	// Unguarded: the namespace lets pods in that want more than entries do.
+	Unguarded bool     `json:"unguarded,omitzero"`
+	Changes   []Change `json:"changes,omitzero"`
 }
 
 // Change is what applying one object would do.

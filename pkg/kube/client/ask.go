@@ -93,12 +93,14 @@ func (a *applier) may(ctx context.Context, r kube.Right, namespace string) (bool
 	return allowed, nil
 }
 
-// checkNamespace says when the namespace is not there, or may not be looked at.
+// checkNamespace says when the namespace is not there, may not be looked at, or lets
+// in what it should not.
 func (a *applier) checkNamespace(ctx context.Context, out *kube.Answer) error {
-	ctx, cancel := a.limit(ctx)
-	defer cancel()
-	_, err := a.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, a.namespace, metav1.GetOptions{})
+	guarded, err := a.guarded(ctx)
 	switch {
+	case err == nil:
+		out.Unguarded = !guarded
+		return nil
 	case apierrors.IsNotFound(err):
 		out.Missing = append(out.Missing, "the namespace "+a.namespace)
 	case apierrors.IsForbidden(err):
@@ -107,4 +109,15 @@ func (a *applier) checkNamespace(ctx context.Context, out *kube.Answer) error {
 		return err
 	}
 	return nil
+}
+
+// guarded says whether the namespace refuses pods that want more than entries do.
+func (a *applier) guarded(ctx context.Context) (bool, error) {
+	ctx, cancel := a.limit(ctx)
+	defer cancel()
+	o, err := a.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, a.namespace, metav1.GetOptions{})
+	if err != nil {
+		return false, err
+	}
+	return o.GetLabels()[kube.LabelPodSecurity] == kube.PodSecurity, nil
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/meshctl/meshctl/pkg/kube"
 	"github.com/meshctl/meshctl/pkg/kube/kubetest"
@@ -30,6 +31,26 @@ func TestACheckNamesEachRightThatIsMissing(t *testing.T) {
 	if a.Failure != kube.NoFailure || !slices.Equal(a.Missing, want) {
 		t.Errorf("it says %+v; want %q", a, want)
 	}
+}
+
+func TestANamespaceThatLetsAnyPodInIsNamed(t *testing.T) {
+	t.Parallel()
+	s := kubetest.New(t)
+	s.Roll(t, nil)
+	s.Unguard(space, true)
+	if a := ask(t, s, kube.AskCheck, nil); !a.Unguarded || a.Failure != kube.NoFailure {
+		t.Errorf("it says %+v", a)
+	}
+	p := quick()
+	p.fullLook = 50 * time.Millisecond
+	d := open(t, s, p)
+	d.set(layer(), 1, first)
+	o := d.until(0, "is complete", isComplete(1))
+	if len(o.Problems) != 1 || !strings.Contains(o.Problems[0], "Namespace/entries: it does not enforce the Pod Security standard restricted") {
+		t.Errorf("its problems are %q", o.Problems)
+	}
+	s.Unguard(space, false)
+	d.until(0, "is no problem", func(o kube.Observation) bool { return o.Release == 1 && len(o.Problems) == 0 })
 }
 
 func TestAPlanSaysWhatWouldChangeAndChangesNothing(t *testing.T) {

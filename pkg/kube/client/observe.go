@@ -144,6 +144,10 @@ func (s *session) isEmpty() bool {
 // complaints are what the cluster itself says is wrong.
 func (s *session) complaints() []string {
 	var out []string
+	if s.unguarded {
+		out = append(out, "Namespace/"+s.applier.namespace+": it does not enforce the Pod Security standard "+kube.PodSecurity+
+			": apply what `meshctl admin kube rbac` prints again")
+	}
 	for _, c := range []struct{ kind, condition, bad string }{
 		{"Deployment", "ReplicaFailure", "True"},
 		{"HorizontalPodAutoscaler", "ScalingActive", "False"},

@@ -27,8 +27,9 @@ type session struct {
 	due      time.Time // of the next pass, when the last one failed
 	troubled bool      // the watches could not look, when last asked
 
-	version  string
-	lookedAt time.Time // when the version was asked for
+	version   string
+	unguarded bool      // the namespace lets in what it should not
+	lookedAt  time.Time // when both were asked for
 	progress progress
 	lines    lines
 	told     kube.Observation
@@ -141,17 +142,23 @@ func (s *session) tryPass(ctx context.Context) {
 	s.due = time.Now().Add(s.retry.next(err))
 }
 
-// look asks for the version now and then: an answer that needs no right at all.
+// look asks now and then for the version, an answer that needs no right at all, and
+// whether the namespace still refuses what it should.
 func (s *session) look(ctx context.Context) error {
 	if time.Since(s.lookedAt) < s.pace.fullLook {
 		return nil
 	}
-	ctx, cancel := s.applier.limit(ctx)
+	bounded, cancel := s.applier.limit(ctx)
 	defer cancel()
-	v, err := s.applier.version(ctx)
+	v, err := s.applier.version(bounded)
 	if err != nil && !isOwn(err) {
 		return err
 	}
+	guarded, err := s.applier.guarded(ctx)
+	if err != nil && !isOwn(err) {
+		return err
+	}
+	s.unguarded = err == nil && !guarded
 	s.version, s.lookedAt = v, time.Now()
 	return nil
 }

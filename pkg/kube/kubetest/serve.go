@@ -230,13 +230,17 @@ func (s *Server) serveLog(w http.ResponseWriter, req *http.Request, pod string) 
 
 func (s *Server) serveNamespace(w http.ResponseWriter, name string) {
 	s.mu.Lock()
-	missing := s.missing[name]
+	missing, unguarded := s.missing[name], s.unguarded[name]
 	s.mu.Unlock()
 	if missing {
 		refuse(w, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, name))
 		return
 	}
-	answer(w, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}})
+	labels := map[string]any{"pod-security.kubernetes.io/enforce": "restricted"}
+	if unguarded {
+		labels = nil
+	}
+	answer(w, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name, "labels": labels}})
 }
 
 func reply(w http.ResponseWriter, body any, err error) {

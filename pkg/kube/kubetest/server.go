@@ -36,6 +36,7 @@ type Server struct {
 	revision  int64
 	compacted int64
 	missing   map[string]bool // namespaces
+	unguarded map[string]bool // namespaces
 	denied    map[string]bool // "verb resource"
 	trusted   []byte          // DER of a client's certificate that is known
 	requests  []string
@@ -54,7 +55,7 @@ func New(t testing.TB) *Server {
 	}
 	s := &Server{
 		Token: "token-of-management", schemas: kinds, objects: make(map[key]*unstructured.Unstructured), more: make(chan struct{}),
-		revision: 1000, missing: make(map[string]bool), denied: make(map[string]bool), logs: make(map[string]string),
+		revision: 1000, missing: make(map[string]bool), unguarded: make(map[string]bool), denied: make(map[string]bool), logs: make(map[string]string),
 	}
 	s.http = httptest.NewUnstartedServer(s)
 	s.http.EnableHTTP2 = true
@@ -106,6 +107,13 @@ func (s *Server) Missing(namespace string, missing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.missing[namespace] = missing
+}
+
+// Unguard takes the label of Pod Security from a namespace, or gives it back.
+func (s *Server) Unguard(namespace string, unguarded bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unguarded[namespace] = unguarded
 }
 
 // Deny refuses a verb, as RBAC names it, for a resource.
