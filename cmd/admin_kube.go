@@ -130,7 +130,7 @@ there. Ends with 1 when it may not, or the cluster gives no good answer.`,
 			} else {
 				err = printFields(s.out(), []field{
 					{"Cluster", ref}, {"Version", v.Answer.Version}, {"Failure", string(v.Answer.Failure)}, {"Detail", v.Answer.Detail},
-					{"The credential may not", strings.Join(v.Answer.Missing, ", ")},
+					{"The credential may not", strings.Join(v.Answer.Missing, ", ")}, {"Pod Security", podSecurity(v.Answer)},
 				})
 			}
 			if err != nil {
@@ -146,10 +146,18 @@ func badCluster(ref string, v admin.KubeChecked) error {
 	switch {
 	case v.Answer.Failure != "":
 		return mesh.WithHint(fmt.Errorf("cluster %s gave no good answer: %s", clean(ref), v.Answer.Failure), "docs/runbook/kubernetes.md has what each failure means")
-	case len(v.Answer.Missing) > 0:
-		return mesh.WithHint(fmt.Errorf("cluster %s does not permit enough", clean(ref)), "somebody who administers it applies this: meshctl admin kube rbac | kubectl apply -f -")
+	case len(v.Answer.Missing) > 0, v.Answer.Unguarded:
+		return mesh.WithHint(fmt.Errorf("cluster %s is not prepared", clean(ref)), "somebody who administers it applies this: meshctl admin kube rbac | kubectl apply -f -")
 	}
 	return nil
+}
+
+// podSecurity is a fault of the namespace, or "".
+func podSecurity(a kube.Answer) string {
+	if a.Unguarded {
+		return "the namespace does not enforce " + kube.PodSecurity
+	}
+	return ""
 }
 
 func newKubeRemove(a *adminCLI, n noun[admin.KubeView]) *cobra.Command {

@@ -29,6 +29,10 @@ func badAnswer(c mesh.KubeCluster, a kube.Answer) error {
 		hint, kind = blame(c, kube.Denied)
 		return mesh.WithHint(fmt.Errorf("admin: cluster %s: the credential may not %s: %w", c.Name, strings.Join(a.Missing, ", "), kind), hint)
 	}
+	if a.Failure == kube.NoFailure && a.Unguarded {
+		hint, kind = blame(c, kube.Denied)
+		return mesh.WithHint(fmt.Errorf("admin: cluster %s: the namespace %s does not enforce the Pod Security standard %s: %w", c.Name, c.Namespace, kube.PodSecurity, kind), hint)
+	}
 	if kind == nil {
 		return nil
 	}

@@ -89,6 +89,7 @@ func TestAClusterIsAskedBeforeItIsAdded(t *testing.T) {
 		{kube.Answer{Failure: kube.Limited}, mesh.ErrUnavailable, "try again"},
 		{kube.Answer{Failure: kube.Foreign}, mesh.ErrConflict, "choose a namespace"},
 		{kube.Answer{Missing: []string{"create pods", "get pods/log"}}, mesh.ErrDenied, "may not create pods, get pods/log"},
+		{kube.Answer{Unguarded: true}, mesh.ErrDenied, "the namespace meshctl-entry does not enforce the Pod Security standard restricted"},
 	} {
 		f.answer = c.answer
 		refused(t, add(good), c.kind, c.says)
