@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -141,12 +142,28 @@ func (s *session) isEmpty() bool {
 	return true
 }
 
+// pausedByOthers: a Deployment stands still by a field that is not ours unless we set
+// it, so nothing is in conflict, and a rolling update would never end or fail.
+func (s *session) pausedByOthers(w wanted) bool {
+	st := s.standing[w.key()]
+	live, _ := s.cache.get(w.kind.name, w.GetName())
+	if w.kind.name != "Deployment" || live == nil || st == nil || st.good == nil || !s.isSeen(w, st) {
+		return false
+	}
+	ours, _, _ := unstructured.NestedBool(w.Object, "spec", "paused")
+	return !ours && figuresOf(live).paused
+}
+
 // complaints are what the cluster itself says is wrong.
 func (s *session) complaints() []string {
 	var out []string
 	if s.unguarded {
 		out = append(out, "Namespace/"+s.applier.namespace+": it does not enforce the Pod Security standard "+kube.PodSecurity+
 			": apply what `meshctl admin kube rbac` prints again")
+	}
+	if w, ok := s.workload(); ok && s.pausedByOthers(w) {
+		out = append(out, w.key()+": somebody else paused it, and its pods do not change until it is resumed: kubectl -n "+
+			s.applier.namespace+" rollout resume "+strings.ToLower(w.key()))
 	}
 	for _, c := range []struct{ kind, condition, bad string }{
 		{"Deployment", "ReplicaFailure", "True"},

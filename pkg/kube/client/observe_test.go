@@ -211,3 +211,18 @@ func TestAPausedReleaseSaysSo(t *testing.T) {
 	d.keeper.Set(d.work(list, 1, first))
 	d.until(0, "is paused", func(o kube.Observation) bool { return o.Paused && o.Applied })
 }
+
+// What somebody else paused is in conflict with nothing, and would stand still unseen.
+func TestWhoeverElsePausesAReleaseIsTold(t *testing.T) {
+	t.Parallel()
+	s, d := started(t, layer())
+	pause := func(o kubetest.Object) { o["spec"].(map[string]any)["paused"] = true }
+	s.Edit(t, "kubectl-rollout", "Deployment", space, kube.Name, pause)
+	o := d.until(d.now(), "says so", func(o kube.Observation) bool { return len(o.Problems) > 0 })
+	if want := "Deployment/meshctl-entry: somebody else paused it"; !strings.HasPrefix(o.Problems[0], want) || len(o.Conflicts) != 0 {
+		t.Errorf("%q, %v", o.Problems, o.Conflicts)
+	}
+	from := d.now()
+	s.Edit(t, "kubectl-rollout", "Deployment", space, kube.Name, func(o kubetest.Object) { delete(o["spec"].(map[string]any), "paused") })
+	d.until(from, "is well again", func(o kube.Observation) bool { return len(o.Problems) == 0 && !o.Paused })
+}

@@ -30,10 +30,10 @@ type session struct {
 	version   string
 	unguarded bool      // the namespace lets in what it should not
 	lookedAt  time.Time // when both were asked for
-	progress progress
-	lines    lines
-	told     kube.Observation
-	toldAt   time.Time
+	progress  progress
+	lines     lines
+	told      kube.Observation
+	toldAt    time.Time
 }
 
 func newSession(k *Keeper, c *conn, w kube.Work) *session {

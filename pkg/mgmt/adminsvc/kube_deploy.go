@@ -80,7 +80,10 @@ func (s *Service) release(ctx context.Context, c *mesh.KubeCluster, st mesh.Kube
 		c.Earlier = append(slices.Clone(c.Earlier), c.Wanted)
 	}
 	c.Earlier = kept(c.Earlier, st.Ran)
-	c.Wanted = mesh.EntryRelease{Number: number + 1, Layer: layer, Pods: kube.Pods(number+1, layer, c.Earlier), Made: s.now(), By: admin.CallerFrom(ctx).Actor, Why: why}
+	// Pods of a release that failed begin anew: as long as they are the same ones,
+	// Kubernetes goes on saying that they made no progress.
+	worked := slices.DeleteFunc(slices.Clone(c.Earlier), func(r mesh.EntryRelease) bool { return r.Number == st.Parked })
+	c.Wanted = mesh.EntryRelease{Number: number + 1, Layer: layer, Pods: kube.Pods(number+1, layer, worked), Made: s.now(), By: admin.CallerFrom(ctx).Actor, Why: why}
 }
 
 // kept are the last releases, and among them always the one that ran: that is what a

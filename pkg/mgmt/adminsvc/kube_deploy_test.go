@@ -41,8 +41,8 @@ func TestTheSameOnceMoreIsNoReleaseUnlessItFailed(t *testing.T) {
 		t.Errorf("it is release %d", v.Wanted.Number)
 	}
 	r.state(v.ID, mesh.KubeState{Parked: 1, ParkedWhy: "pod x: ImagePullBackOff"})
-	if v = r.deploy("north", 1, layer(2)); v.Wanted.Number != 2 || len(v.Earlier) != 1 {
-		t.Errorf("it is release %d after %d", v.Wanted.Number, len(v.Earlier))
+	if v = r.deploy("north", 1, layer(2)); v.Wanted.Number != 2 || v.Wanted.Pods != 2 || len(v.Earlier) != 1 {
+		t.Errorf("it is release %d with pods of %d after %d", v.Wanted.Number, v.Wanted.Pods, len(v.Earlier))
 	}
 }
 
