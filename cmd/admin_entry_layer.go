@@ -136,7 +136,7 @@ func (f *layerFlags) scaled(s *adminSession, to *mesh.EntryLayer) error {
 	switch was := to.Autoscale; {
 	case scale != (mesh.EntryAutoscale{}) && !replicas:
 		to.Replicas = 0
-	case scale == (mesh.EntryAutoscale{}) && was != scale && !replicas:
+	case scale == (mesh.EntryAutoscale{}) && was != scale && !replicas && to.Kind != mesh.EntryDaemonSet:
 		return usagef("--autoscale off: how many pods then?").hint("add --replicas N")
 	}
 	to.Autoscale = scale

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,10 @@ func TestTheNumberOfPodsIsHandedOver(t *testing.T) {
 	}
 	if _, err := layerOf(t, scaled, "--autoscale", "off"); err == nil || !strings.Contains(err.Error(), "how many pods") {
 		t.Errorf("off without a number: %v", err)
+	}
+	daemons, err := layerOf(t, scaled, "--autoscale", "off", "--kind", "daemonset")
+	if err = cmp.Or(err, daemons.Validate()); err != nil || daemons.Kind != mesh.EntryDaemonSet {
+		t.Errorf("one pod on each node instead: %+v, %v", daemons, err)
 	}
 	if got, err := layerOf(t, scaled, "--autoscale", "off", "--replicas", "4"); err != nil || got.Replicas != 4 || got.Autoscale != (mesh.EntryAutoscale{}) {
 		t.Errorf("it is %+v, %v", got, err)
