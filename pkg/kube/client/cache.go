@@ -54,8 +54,17 @@ func (c *cache) replace(kind string, items []unstructured.Unstructured) {
 	c.edit(kind, func(s *shelf) { s.tried, s.synced, s.err, s.objects = true, true, nil, objects })
 }
 
-func (c *cache) put(kind string, o *unstructured.Unstructured) {
-	c.edit(kind, func(s *shelf) { s.objects[o.GetName()] = o })
+// put keeps an object. It returns errTooMany, and keeps none, where there are as many
+// as a list may have.
+func (c *cache) put(kind string, o *unstructured.Unstructured) (err error) {
+	c.edit(kind, func(s *shelf) {
+		if s.objects[o.GetName()] == nil && len(s.objects) >= maxObjects {
+			err = errTooMany
+			return
+		}
+		s.objects[o.GetName()] = o
+	})
+	return err
 }
 
 func (c *cache) drop(kind string, o *unstructured.Unstructured) {

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -18,6 +19,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/meshctl/meshctl/pkg/kube"
 	"github.com/meshctl/meshctl/pkg/kube/kubetest"
@@ -275,6 +279,33 @@ func TestAnAnswerThatIsTooLongIsNotRead(t *testing.T) {
 	o := d.until(0, "fails", func(o kube.Observation) bool { return o.Failure != kube.NoFailure })
 	if o.Failure != kube.Broken || o.Detail != "the answer is too long" {
 		t.Errorf("it says %q: %q", o.Failure, o.Detail)
+	}
+}
+
+// A watch tells of no more objects than a list may have, however many an API makes up.
+func TestAWatchDoesNotFillTheMemory(t *testing.T) {
+	t.Parallel()
+	w := &watcher{kind: kind{name: "Pod"}, cache: newCache()}
+	w.cache.replace("Pod", make([]unstructured.Unstructured, 0))
+	tell := func(what watch.EventType, n int) error {
+		o := &unstructured.Unstructured{Object: map[string]any{}}
+		o.SetName(fmt.Sprint("pod-", n))
+		_, err := w.take(watch.Event{Type: what, Object: o}, "1")
+		return err
+	}
+	for n := range maxObjects {
+		if err := tell(watch.Added, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tell(watch.Added, maxObjects); !errors.Is(err, errTooMany) {
+		t.Errorf("one too many: %v", err)
+	}
+	if err := tell(watch.Modified, 7); err != nil {
+		t.Errorf("one that is known: %v", err)
+	}
+	if err := errors.Join(tell(watch.Deleted, 7), tell(watch.Added, maxObjects)); err != nil {
+		t.Errorf("one in the place of another: %v", err)
 	}
 }
 

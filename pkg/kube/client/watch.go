@@ -116,24 +116,28 @@ func (w *watcher) watch(ctx context.Context, from string) (string, error) {
 			if e.Type == watch.Error {
 				return "", errGone // or the stream broke: a list says which
 			}
-			from = w.take(e, from)
+			if from, err = w.take(e, from); err != nil {
+				return from, err
+			}
 		}
 	}
 }
 
 // take puts one event into the cache and returns the revision that it is of.
-func (w *watcher) take(e watch.Event, from string) string {
+func (w *watcher) take(e watch.Event, from string) (string, error) {
 	o, ok := e.Object.(*unstructured.Unstructured)
 	if !ok {
-		return from
+		return from, nil
 	}
 	switch e.Type {
 	case watch.Added, watch.Modified:
-		w.cache.put(w.kind.name, o)
+		if err := w.cache.put(w.kind.name, o); err != nil {
+			return from, err
+		}
 	case watch.Deleted:
 		w.cache.drop(w.kind.name, o)
 	}
-	return o.GetResourceVersion()
+	return o.GetResourceVersion(), nil
 }
 
 func goneOr(err error) error {
