@@ -35,6 +35,7 @@ type pods struct {
 	// pods have one address in common with others that have nothing to do with them.
 	suspect *suspicion
 	often   *ratelimit.Limiter[string] // certificates, by node
+	limits  podLimits
 	turns   turns
 	log     *slog.Logger
 	now     func() time.Time
@@ -45,7 +46,7 @@ var errNoPod = mesh.WithHint(fmt.Errorf("mgmt: enroll: this is no pod of a clust
 	"management's events of the type token-guess say why; a pod that was deleted is not let in either")
 
 func (p *pods) enroll(ctx context.Context, from netip.Addr, req *controlpb.EnrollRequest) (*controlpb.EnrollResponse, error) {
-	if p.suspect.tooMany(from) {
+	if p.suspect.tooMany(from) && !p.isExpected(ctx, req.GetPod()) {
 		return nil, rpcstatus.To(mesh.WithHint(fmt.Errorf("mgmt: enroll: too many pods of this address were not let in: %w", mesh.ErrUnavailable),
 			"it is tried again; management's events of the type token-guess say what is wrong"))
 	}
@@ -156,6 +157,10 @@ func (p *pods) admit(ctx context.Context, id mesh.EntryID, pod mesh.EntryPod, ve
 	if errors.Is(err, errAgain) {
 		err = nil
 	}
+	if errors.Is(err, errFlood) {
+		p.flooded(ctx, pod.Cluster)
+		err = rpcstatus.To(errFlood)
+	}
 	return name, err
 }
 
@@ -187,6 +192,9 @@ func (p *pods) create(tx *store.Tx, ident mesh.Identity, pod mesh.EntryPod, vers
 	}
 	if err != nil {
 		return "", err
+	}
+	if !p.limits.fresh.Allow(c.ID, p.now()) {
+		return "", errFlood
 	}
 	want := c.Name + "/" + pod.Name
 	name, err := free(tx, p.store.Entries, strings.ToValidUTF8(want[:min(len(want), mesh.MaxNameLen)], ""), ident)

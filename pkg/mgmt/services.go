@@ -107,6 +107,7 @@ func (r *runtime) register(g *grpc.Server) {
 			store: r.store, ca: r.authority, mesh: r.keys.Mesh, log: r.log, now: r.now,
 			suspect: newSuspicion(r.store, r.srv.Config.Rates.TokenFailures, r.log, r.now),
 			often:   ratelimit.New[string](0, renewalBurst),
+			limits:  newPodLimits(),
 		},
 	})
 	controlpb.RegisterRenewalServer(g, &renewal{

@@ -43,7 +43,11 @@ func FuzzPlausible(f *testing.F) {
 	f.Add("e30.eyJhdWQiOlsibWVzaGN0bDptZXNoLWFhYWFhYWFhYWFhYWFhYWEiXX0.AA")
 	f.Add("..")
 	f.Add("e30.bnVsbA.AA")
+	f.Add("e30.eyJrdWJlcm5ldGVzLmlvIjp7InBvZCI6eyJ1aWQiOiJhLTEifX19.AA")
 	f.Fuzz(func(t *testing.T, s string) {
+		if uid := Claimed(mesh.Secret(s)); uid != "" && !isUID(uid) {
+			t.Errorf("the UID %q", uid)
+		}
 		err := plausible(mesh.Secret(s), fuzzAudience)
 		if err == nil && len(s) > MaxToken || err != nil && mesh.Kind(err) != mesh.ErrDenied {
 			t.Errorf("%v", err)
