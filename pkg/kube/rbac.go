@@ -16,6 +16,7 @@ var rights = []struct {
 	{"policy", []string{"poddisruptionbudgets"}, kept},
 	{"", []string{"pods"}, seen},
 	{"", []string{"pods/log"}, []string{"get"}},
+	{"", []string{"events"}, []string{"list"}},
 }
 
 // An object that is applied is created and patched; what else is there is deleted.

@@ -77,6 +77,26 @@ func containerImage(template kubetest.Object) string {
 	return image
 }
 
+// What a container could not be made of is in no log, and not in its status either.
+func TestAPodThatNeverBeganIsExplainedByTheLastWarning(t *testing.T) {
+	t.Parallel()
+	s := kubetest.New(t)
+	s.Roll(t, func(kubetest.Object) kubetest.Start { return kubetest.Start{Waiting: "ContainerCreating"} })
+	d := open(t, s, quick())
+	d.set(layer(), 1, first)
+	o := d.until(0, "has a pod", func(o kube.Observation) bool { return len(o.Pods) == 1 })
+	for _, p := range o.Pods {
+		s.Warn(p.UID, "FailedCreatePodSandBox", "no network yet", "2026-01-02T03:04:05Z")
+		s.Warn(p.UID, "FailedMount", "references a \x1bnon-existent secret", "2026-01-02T03:04:09Z")
+		s.Warn("another", "FailedMount", "of another pod", "2026-01-02T03:04:30Z")
+	}
+	s.Expire(t, space, kube.Name)
+	o = d.until(0, "is stuck", func(o kube.Observation) bool { return o.Stuck })
+	if !strings.HasSuffix(o.Why, "ContainerCreating; FailedMount: references a non-existent secret") {
+		t.Errorf("it says %q", o.Why)
+	}
+}
+
 func TestADaemonSetIsStuckByOurClock(t *testing.T) {
 	t.Parallel()
 	s := kubetest.New(t)

@@ -18,11 +18,13 @@ const (
 	maxLog   = 2 << 10
 )
 
-// lines are what a pod wrote last, so that they are asked for once.
+// lines are what a pod wrote last, or what the cluster warned of when it wrote
+// nothing, so that they are asked for once.
 type lines struct {
 	uid      string
 	restarts int
 	text     string
+	warning  string
 	at       time.Time
 }
 
@@ -36,17 +38,20 @@ func (s *session) why(ctx context.Context, release int64, live *unstructured.Uns
 		return "there is no pod of it that could say why"
 	}
 	text := fmt.Sprintf("pod %s: %s", p.Name, p.Reason)
-	if log := s.linesOf(ctx, *p); log != "" {
-		text += "\n" + log
+	switch l := s.linesOf(ctx, *p); {
+	case l.text != "":
+		text += "\n" + l.text
+	case l.warning != "":
+		text += "; " + l.warning
 	}
 	return text
 }
 
-// linesOf is the end of a pod's log; of the container before, when that one ended.
-func (s *session) linesOf(ctx context.Context, p mesh.KubePod) string {
+// linesOf has the end of a pod's log; of the container before, when that one ended.
+func (s *session) linesOf(ctx context.Context, p mesh.KubePod) lines {
 	l := &s.lines
 	if l.uid == p.UID && l.restarts == p.Restarts && (l.text != "" || time.Since(l.at) < s.pace.logs) {
-		return l.text
+		return *l
 	}
 	*l = lines{uid: p.UID, restarts: p.Restarts, at: time.Now()}
 	if strings.HasPrefix(p.Reason, "ended with") && p.Restarts > 0 {
@@ -58,7 +63,10 @@ func (s *session) linesOf(ctx context.Context, p mesh.KubePod) string {
 	if l.text == "" {
 		l.text = s.lastWords(p.Name)
 	}
-	return l.text
+	if l.text == "" {
+		l.warning = s.warningOf(ctx, p)
+	}
+	return *l
 }
 
 // lastWords are what the cluster itself kept of a container that ended: its node need

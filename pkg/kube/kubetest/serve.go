@@ -48,6 +48,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case strings.HasSuffix(req.URL.Path, "/selfsubjectaccessreviews"):
 		s.accessReview(w, req)
 		return
+	case isEvents(req.URL.Path):
+		s.serveEvents(w, req)
+		return
 	}
 	if name, ok := strings.CutPrefix(req.URL.Path, "/api/v1/namespaces/"); ok && !strings.Contains(name, "/") {
 		s.serveNamespace(w, name)

@@ -42,6 +42,7 @@ type Server struct {
 	requests  []string
 	before    func(http.ResponseWriter, *http.Request) bool
 	logs      map[string]string // by pod, and "pod previous"
+	events    []event
 	reviews   func(token string, audiences []string) Review
 	changed   []func(key)
 }
