@@ -60,3 +60,12 @@ func FuzzDiff(f *testing.F) {
 		}
 	})
 }
+
+// What a cluster warns of is printable and bounded, whatever it answers.
+func FuzzLastWarning(f *testing.F) {
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if text := lastWarning(body); len(text) > 600 || text != printable(text, 600) {
+			t.Errorf("it says %q", text)
+		}
+	})
+}
