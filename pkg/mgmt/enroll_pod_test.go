@@ -219,6 +219,10 @@ func TestARevokedPodStaysOut(t *testing.T) {
 	refused("revoked")
 	call(t, admin.EntryRemove, w.local(t), admin.Ref{Ref: n.Identity().ID})
 	refused("revoked and removed")
+	// A pod may outlive every certificate that it had.
+	if yes, err := w.store.IsRevoked(t.Context(), n.Identity().Node(), "", time.Now().Add(mesh.Remembered-time.Hour)); err != nil || !yes {
+		t.Errorf("a year later: %v, %v", yes, err)
+	}
 	_, next := c.pod()
 	if _, _, err := w.enrollPod(t, c.ID, next); err != nil {
 		t.Errorf("the pod after it: %v", err)

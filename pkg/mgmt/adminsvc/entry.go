@@ -50,7 +50,11 @@ func (s *Service) entryRename(ctx context.Context, req admin.RenameRequest) (adm
 func (s *Service) entryRevoke(ctx context.Context, req admin.RevokeRequest) (admin.EntryView, error) {
 	return s.entryChange(ctx, revoking("entry", req), req.Ref, func(tx *store.Tx, e *mesh.Entry) error {
 		e.Revoked, e.Banned = true, e.Banned || req.Ban
-		if err := s.revokeNode(ctx, tx, nodeName(mesh.RoleEntry, e.ID), req); err != nil || !req.Ban {
+		revoke := s.revokeNode
+		if !e.Pod.IsZero() {
+			revoke = s.revokePod
+		}
+		if err := revoke(ctx, tx, nodeName(mesh.RoleEntry, e.ID), req); err != nil || !req.Ban {
 			return err
 		}
 		return s.banTokens(tx, named(mesh.RoleEntry, e.Name))

@@ -16,10 +16,23 @@ const maxReason = 500 // bytes
 // who joins again is another node. The record is part of the caller's transaction
 // and ends with the last certificate.
 func (s *Service) revokeNode(ctx context.Context, tx *store.Tx, node string, req admin.RevokeRequest) error {
+	return s.revokeFor(ctx, tx, node, req, 0)
+}
+
+// revokePod refuses a pod for as long as it can be there, which no certificate says:
+// it would come back as the same node, once its record was removed.
+func (s *Service) revokePod(ctx context.Context, tx *store.Tx, node string, req admin.RevokeRequest) error {
+	return s.revokeFor(ctx, tx, node, req, mesh.Remembered)
+}
+
+func (s *Service) revokeFor(ctx context.Context, tx *store.Tx, node string, req admin.RevokeRequest, least time.Duration) error {
 	now := s.now()
 	until, err := s.lastEnd(ctx, node, now)
 	if err != nil {
 		return err
+	}
+	if end := now.Add(least); end.After(until) {
+		until = end
 	}
 	// Not before now: a certificate may be on its way, and a server whose clock
 	// is ahead of this one's dates what it has issued later than this moment.
