@@ -105,6 +105,11 @@ asked with the new one first. Pods go on meanwhile.`,
 				return err
 			}
 			req := admin.KubeSetRequest{Ref: args[0], Name: given(s, "name", name), Unchecked: f.unchecked}
+			for _, flag := range []string{"context", "tls-server-name", "unchecked"} {
+				if f.file == "" && s.cmd.Flags().Changed(flag) {
+					return usagef("--%s is about a kubeconfig", flag).hint("give --kubeconfig FILE, too")
+				}
+			}
 			if f.file != "" {
 				api, err := f.read(ctx, s)
 				if err != nil {
