@@ -42,7 +42,7 @@ func clusterNow(ctx context.Context, s *adminSession, cluster string) (admin.Kub
 	if err != nil {
 		return admin.KubeView{}, err
 	}
-	return ask(ctx, s, admin.KubeGet, admin.Ref{Ref: ref})
+	return askCluster(ctx, s, admin.KubeGet, admin.Ref{Ref: ref})
 }
 
 func newEntryDeploy(a *adminCLI) *cobra.Command {

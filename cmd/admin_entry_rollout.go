@@ -123,7 +123,7 @@ func newRolloutDeed(a *adminCLI, action, short, done string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v, err := ask(ctx, s, admin.EntryRollout, admin.EntryRolloutRequest{Ref: ref, Action: action})
+			v, err := askCluster(ctx, s, admin.EntryRollout, admin.EntryRolloutRequest{Ref: ref, Action: action})
 			if err != nil {
 				return err
 			}
@@ -150,7 +150,7 @@ becomes a release of its own, and nothing stays paused.`,
 			if err != nil {
 				return err
 			}
-			v, err := ask(ctx, s, admin.EntryRollout, admin.EntryRolloutRequest{Ref: ref, Action: "undo", To: to})
+			v, err := askCluster(ctx, s, admin.EntryRollout, admin.EntryRolloutRequest{Ref: ref, Action: "undo", To: to})
 			if err != nil {
 				return err
 			}

@@ -31,7 +31,7 @@ from being as they should, and the addresses that clients are told.`,
 				slices.SortFunc(l.Items, func(a, b admin.KubeView) int { return strings.Compare(a.Name, b.Name) })
 				return printClusters(s, l.Items...)
 			}
-			v, err := ask(ctx, s, admin.KubeGet, admin.Ref{Ref: args[0]})
+			v, err := askCluster(ctx, s, admin.KubeGet, admin.Ref{Ref: args[0]})
 			if err != nil {
 				return err
 			}

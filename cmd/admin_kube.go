@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -260,4 +261,13 @@ func oneCluster(ctx context.Context, s *adminSession, ref string) (string, error
 		return names[0], nil
 	}
 	return "", usagef("which cluster?").hint("there are: %s", strings.Join(names, ", "))
+}
+
+// askCluster is ask about a cluster, for commands whose own list has none.
+func askCluster[Req, Resp any](ctx context.Context, s *adminSession, m admin.Method[Req, Resp], req Req) (Resp, error) {
+	resp, err := ask(ctx, s, m, req)
+	if errors.Is(err, mesh.ErrNotFound) && mesh.Hint(err) == "" {
+		err = mesh.WithHint(err, "see `meshctl admin kube list`")
+	}
+	return resp, err
 }

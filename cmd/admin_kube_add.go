@@ -19,7 +19,7 @@ type kubeconfigFlags struct {
 }
 
 func (f *kubeconfigFlags) flags(c *cobra.Command) {
-	c.Flags().StringVar(&f.file, "kubeconfig", "", "kubeconfig file, mode 0600, whose account may do what `meshctl admin kube rbac` prints; -: standard input")
+	c.Flags().StringVar(&f.file, "kubeconfig", "", "kubeconfig file, mode 0600, of an account that may do what \"meshctl admin kube rbac\" prints; -: standard input")
 	c.Flags().StringVar(&f.context, "context", "", "context in it (default its current one)")
 	c.Flags().StringVar(&f.serverName, "tls-server-name", "", "name that the certificate of the API has, where it is not that of its URL")
 	c.Flags().BoolVar(&f.unchecked, "unchecked", false, "take it although the cluster does not answer, or does not permit enough")

@@ -103,13 +103,16 @@ func deploysEntries(t *testing.T, server mgmt.Addresses) {
 	says(run(0, "entry", "scale", "3", "--cluster", "live"), "cluster live runs release 2\n")
 	says(run(1, "entry", "image", bad, "--cluster", "live"), "release 3 failed: pod "+kube.Name, "ImagePullBackOff", "hint: release 2 is put back")
 	says(run(0, "entry", "status", "live"), "release 2 is put back", "Failed:", "3 ready")
+	for _, args := range [][]string{{"status", "nowhere"}, {"uninstall", "nowhere"}, {"scale", "2", "--cluster", "nowhere"}, {"rollout", "pause", "--cluster", "nowhere"}} {
+		says(run(1, append([]string{"entry"}, args...)...), "hint: see `meshctl admin kube list`")
+	}
 	says(run(0, "entry", "rollout", "undo", "--cluster", "live"), "cluster live runs release 4\n")
 	var v admin.KubeView
 	if err := json.Unmarshal([]byte(run(0, "kube", "show", "live", "-o", "json")), &v); err != nil || v.State == nil || v.State.Ran != 4 || len(v.State.Pods) != 3 {
 		t.Errorf("at the end it is %+v, %v", v.State, err)
 	}
 	says(run(0, "status"), "live: 3/3 ready, release 4 complete")
-	says(run(1, "kube", "remove", "live", "--yes"), "entry uninstall")
+	says(run(1, "kube", "remove", "live", "--yes"), "entry uninstall live;")
 	var collector sync.WaitGroup
 	collector.Go(func() { collectPods(t, api, space) })
 	says(run(0, "entry", "uninstall", "live", "--yes", "--wait", "1m"), "cluster live has no entries any more")

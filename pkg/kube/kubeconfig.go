@@ -146,7 +146,7 @@ func (c kubeCluster) refuse() error {
 		errs = append(errs, configFault("insecure-skip-tls-verify: anybody on the way could be the cluster; want certificate-authority-data"))
 	}
 	if c.ProxyURL != "" {
-		errs = append(errs, configFault("proxy-url: servers of management dial the cluster themselves"))
+		errs = append(errs, configFault("proxy-url: servers of management dial the cluster themselves; want a server that they reach, and no proxy"))
 	}
 	return errors.Join(errs...)
 }

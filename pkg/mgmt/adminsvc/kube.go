@@ -151,7 +151,7 @@ func (s *Service) kubeRemove(ctx context.Context, req admin.KubeRemoveRequest) (
 		}
 		if c.Wanted.Number != 0 && !req.Abandon {
 			return mesh.WithHint(fmt.Errorf("admin: cluster %s: entries are deployed there: %w", c.Name, mesh.ErrConflict),
-				"take them away first: meshctl admin entry uninstall --cluster "+c.Name+"; or leave what is there as it is with --abandon")
+				"take them away first: meshctl admin entry uninstall "+c.Name+"; or leave what is there as it is with --abandon")
 		}
 		if err := drop(tx, s.Store.KubeStates, c.ID); err != nil {
 			return err
@@ -173,7 +173,8 @@ func (s *Service) taken(tx *store.Tx, c mesh.KubeCluster) error {
 	}
 	for _, o := range others {
 		if o.Server == c.Server && o.Namespace == c.Namespace {
-			return fmt.Errorf("admin: cluster %s: namespace %s of %s is that of cluster %s: %w", c.Name, c.Namespace, c.Server, o.Name, mesh.ErrExists)
+			err := fmt.Errorf("admin: cluster %s: namespace %s of %s is that of cluster %s: %w", c.Name, c.Namespace, c.Server, o.Name, mesh.ErrExists)
+			return mesh.WithHint(err, fmt.Sprintf("to change how it is reached: meshctl admin kube set %s --kubeconfig FILE; to have more entries there, another --namespace", o.Name))
 		}
 	}
 	return nil

@@ -200,7 +200,7 @@ func TestAClusterWithEntriesIsRemovedWhenItIsAbandoned(t *testing.T) {
 	r.deploy("north", 0, layer(2))
 	r.state(v.ID, mesh.KubeState{Ran: 1})
 	_, err := r.kubeRemove(r.ctx(), admin.KubeRemoveRequest{Ref: "north"})
-	refused(t, err, mesh.ErrConflict, "entry uninstall")
+	refused(t, err, mesh.ErrConflict, "entry uninstall north")
 	must(r.kubeRemove(r.ctx(), admin.KubeRemoveRequest{Ref: "north", Abandon: true}))(t)
 	if _, err := r.Store.KubeStates.Get(r.ctx(), v.ID); mesh.Kind(err) != mesh.ErrNotFound {
 		t.Errorf("its state: %v", err)
