@@ -27,7 +27,9 @@ func TestAReleaseThatIsStuckSaysWhichPodWhyAndItsLastLines(t *testing.T) {
 	l := layer()
 	l.Image = "registry.example.net/meshctl:2"
 	d.set(l, 2, first)
-	o := d.until(0, "has a pod that is not ready", func(o kube.Observation) bool { return o.Release == 2 && o.Applied && len(o.Pods) == 3 && o.Updated == 1 })
+	o := d.until(0, "has a pod that is not ready", func(o kube.Observation) bool {
+		return o.Release == 2 && o.Applied && len(o.Pods) == 3 && o.Updated == 1
+	})
 	if o.Stuck || o.Ready != 0 || o.Old != 2 || o.Desired != 2 {
 		t.Errorf("it says %+v", o)
 	}
