@@ -70,7 +70,7 @@ func TestEverySealedFieldIsSealedAnew(t *testing.T) {
 			walk(f.Name, item)
 		}
 	}
-	want := []string{"ACME.Value.AccountKey", "ACME.Value.DNS.Credential", "ACME.Value.ExternalKey", "Backup.Value.Remotes.Credential", "Backup.Value.SignKey", "Backup.Value.VerifyIdentity", "Cells.Value.CAKey", "Devices.Value.Secret", "Hooks.Value.Secret", "Hooks.Value.URL", "SubCert.Value.Key", "SubCert.Value.Pending"}
+	want := []string{"ACME.Value.AccountKey", "ACME.Value.DNS.Credential", "ACME.Value.ExternalKey", "Backup.Value.Remotes.Credential", "Backup.Value.SignKey", "Backup.Value.VerifyIdentity", "Cells.Value.CAKey", "Devices.Value.Secret", "Hooks.Value.Secret", "Hooks.Value.URL", "Kubes.Value.Credential", "SubCert.Value.Key", "SubCert.Value.Pending"}
 	if slices.Sort(found); !slices.Equal(found, want) {
 		t.Errorf("sealed fields %v, want %v: teach Store.Reseal a new one, then list it here", found, want)
 	}
