@@ -54,6 +54,7 @@ func TestEveryCellOfTheTable(t *testing.T) {
 		allow(controlpb.Chores_Proof_FullMethodName, doorAux, false, kindAux)
 		allow(controlpb.Chores_Notices_FullMethodName, doorAux, false, kindAux)
 		allow(controlpb.Chores_Sent_FullMethodName, doorAux, false, kindAux)
+		allow(controlpb.Chores_Answer_FullMethodName, doorAux, false, kindAux)
 		for _, m := range []string{methodRange, methodTxn, methodWatch} {
 			allow(m, gatewayAt, false, kindEntry)
 		}
