@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/meshctl/meshctl/pkg/admin"
+	"github.com/meshctl/meshctl/pkg/kube/kubetest"
 )
 
 func TestVersion(t *testing.T) {
@@ -110,15 +112,19 @@ func TestRunRole(t *testing.T) {
 // The commands of the README's walk-through do what it says.
 func TestReadme(t *testing.T) {
 	t.Parallel()
-	files, forge := t.TempDir(), bareRepository(t)
-	// here is what the README says, with files and a repository of this test: a
-	// folder needs no login.
+	files, forge, kubeconfig := t.TempDir(), bareRepository(t), kubeconfigOf(t, kubetest.New(t))
+	// here is what the README says, with files, a repository and a cluster of this
+	// test: a folder needs no login.
 	here := func(args []string) []string {
 		var out []string
 		for i, a := range args {
 			switch a = strings.Trim(a, "'"); {
-			case a == ">":
+			case a == ">", a == "|":
 				return out
+			case strings.HasSuffix(a, ".kubeconfig"):
+				out = append(out, kubeconfig)
+			case a == "deploy": // nothing runs pods here
+				out = append(out, a, "--no-wait")
 			case a == "--ssh-key" || i > 0 && args[i-1] == "--ssh-key":
 			case strings.HasSuffix(a, ".key"), strings.HasSuffix(a, ".pem"):
 				out = append(out, filepath.Join(files, a))
@@ -135,7 +141,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newServer(t)
-	b, _ := s.mustServe(t, "--addresses", "mgmt.example.net:8443", "--founding-entry-addresses", "entry1.example.net:443")
+	b, _ := s.mustServe(t, "--addresses", "localhost:8443", "--founding-entry-addresses", "entry1.example.net:443")
 	var at []string
 	eventually(t, patience, "the server says where it is", func() error {
 		if at = regexp.MustCompile(`msg=serving .*addr=(\S+)`).FindStringSubmatch(b.out.String()); at == nil {
@@ -171,6 +177,21 @@ func TestReadme(t *testing.T) {
 		t.Errorf("the README has only %d commands", ran)
 	}
 	s.stop(t, b)
+}
+
+// kubeconfigOf is how a cluster is logged in to.
+func kubeconfigOf(t *testing.T, s *kubetest.Server) string {
+	t.Helper()
+	name, config := "north", map[string]any{"apiVersion": "v1", "kind": "Config"}
+	config["clusters"] = []any{map[string]any{"name": name, "cluster": map[string]any{"server": s.URL, "certificate-authority-data": []byte(s.CA)}}}
+	config["users"] = []any{map[string]any{"name": name, "user": map[string]any{"token": s.Token}}}
+	config["contexts"] = []any{map[string]any{"name": name, "context": map[string]any{"cluster": name, "user": name}}}
+	config["current-context"] = name
+	text, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secretFile(t, string(text))
 }
 
 // Lists of programs keep their form: an empty one is [], and names are stable.
