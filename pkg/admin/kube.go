@@ -25,6 +25,18 @@ type KubeView struct {
 	State *mesh.KubeState `json:"state,omitzero"`
 	// Entries are those that are pods of this cluster, by pod UID.
 	Entries map[string]EntryView `json:"entries,omitzero"`
+	// Note is what whoever made a change should know of it, in words.
+	Note string `json:"note,omitzero"`
+}
+
+// Runs is the release that is to run now: the one that is wanted, or what was put
+// back when that failed; the zero value is none.
+func (v KubeView) Runs() mesh.EntryRelease {
+	c := mesh.KubeCluster{Wanted: v.Wanted, Earlier: v.Earlier, Removing: v.Removing}
+	if v.State == nil {
+		return c.Ordered(mesh.KubeState{})
+	}
+	return c.Ordered(*v.State)
 }
 
 // KubeLine is a cluster in the status of the mesh.
@@ -90,7 +102,8 @@ type KubeChecked struct {
 }
 
 // EntryDeployRequest makes Layer what is wanted in a cluster. Base is the number of
-// the release that Layer was made from, 0 for none; another is refused.
+// the release that Layer was made from, 0 for none; another is refused. With "scale"
+// for Why only the number of Layer counts: it becomes that of KubeView.Runs.
 type EntryDeployRequest struct {
 	Ref   string          `json:"ref"` // of the cluster
 	Layer mesh.EntryLayer `json:"layer"`

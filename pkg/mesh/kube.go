@@ -55,6 +55,8 @@ type EntryRelease struct {
 	Made time.Time `json:"made"`
 	By   Actor     `json:"by"`
 	Why  string    `json:"why"` // "deploy", "scale", "undo of 3", …
+	// Failed is of earlier releases: it was parked when another took its place.
+	Failed bool `json:"failed,omitzero"`
 }
 
 // EntryLayer says what entries there are in a cluster, and how clients reach

@@ -11,6 +11,21 @@ const KubeCredentialSoon = 7 * 24 * time.Hour
 // KubeStarting is the contact with a cluster before its first answer.
 const KubeStarting = "starting"
 
+// Ordered is the release whose objects are to be in a cluster in this state; the
+// zero value is none. A release that failed is not tried again: until there is
+// another one, what ran before it is wanted.
+func (k KubeCluster) Ordered(s KubeState) EntryRelease {
+	if k.Removing || k.Wanted.Number == 0 {
+		return EntryRelease{}
+	}
+	if s.Parked == k.Wanted.Number && s.Ran != k.Wanted.Number {
+		if i := slices.IndexFunc(k.Earlier, func(r EntryRelease) bool { return r.Number == s.Ran }); i >= 0 {
+			return k.Earlier[i]
+		}
+	}
+	return k.Wanted
+}
+
 // Well says whether the API of the cluster answers well, or was not asked yet.
 func (s KubeState) Well() bool { return s.Contact == "" || s.Contact == KubeStarting }
 

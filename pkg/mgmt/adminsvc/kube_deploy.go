@@ -15,23 +15,47 @@ import (
 // entryDeploy makes a release. The same layer once more is none, unless it had been
 // given up: then it is tried again.
 func (s *Service) entryDeploy(ctx context.Context, req admin.EntryDeployRequest) (admin.KubeView, error) {
-	if !slices.Contains([]string{"deploy", "scale", "image"}, req.Why) {
+	if !slices.Contains([]string{"deploy", scale, "image"}, req.Why) {
 		return admin.KubeView{}, fmt.Errorf("admin: deploy entries: why %q: want deploy, scale or image: %w", mesh.Quotable(req.Why), mesh.ErrInvalid)
 	}
-	_, r, _, err := s.proposed(ctx, req)
-	if err != nil {
+	if _, _, _, err := s.proposed(ctx, req); err != nil {
 		return admin.KubeView{}, err
 	}
-	return s.kubeChange(ctx, "entry."+req.Why, req.Ref, func(c *mesh.KubeCluster, st mesh.KubeState) error {
-		if err := deployable(*c, req.Base); err != nil {
+	note := ""
+	v, err := s.kubeChange(ctx, "entry."+req.Why, req.Ref, func(c *mesh.KubeCluster, st mesh.KubeState) error {
+		layer, err := layerOf(*c, st, req)
+		if err != nil {
 			return err
 		}
-		if reflect.DeepEqual(c.Wanted.Layer, r.Layer) && st.Parked != c.Wanted.Number {
+		if reflect.DeepEqual(c.Wanted.Layer, layer) && st.Parked != c.Wanted.Number {
 			return nil
 		}
-		s.release(ctx, c, st, r.Layer, req.Why)
+		if runs := c.Ordered(st); req.Why == scale && runs.Number != c.Wanted.Number {
+			note = fmt.Sprintf("release %d failed and is not tried again; this changes the number of release %d", c.Wanted.Number, runs.Number)
+		}
+		s.release(ctx, c, st, layer, req.Why)
 		return nil
 	})
+	v.Note = note
+	return v, err
+}
+
+// scale is why a release was made that changes the number of what runs.
+const scale = "scale"
+
+// layerOf is the layer that a request wants in a cluster. The number is that of what
+// runs: a release that failed must not come again by it.
+func layerOf(c mesh.KubeCluster, st mesh.KubeState, req admin.EntryDeployRequest) (mesh.EntryLayer, error) {
+	if err := deployable(c, req.Base); err != nil {
+		return mesh.EntryLayer{}, err
+	}
+	layer := req.Layer
+	if req.Why == scale && c.Wanted.Number != 0 {
+		layer = c.Ordered(st).Layer
+		layer.Replicas = req.Layer.Replicas
+	}
+	layer = layer.WithDefaults()
+	return layer, cmp.Or(layer.Validate(), layer.After(c.Wanted.Layer))
 }
 
 // proposed is the release that a request would make of a cluster, and what would
@@ -45,11 +69,8 @@ func (s *Service) proposed(ctx context.Context, req admin.EntryDeployRequest) (m
 	if ignoreAbsent(err) != nil {
 		return c, mesh.EntryRelease{}, nil, err
 	}
-	layer := req.Layer.WithDefaults()
-	if err := cmp.Or(layer.Validate(), layer.After(c.Wanted.Layer)); err != nil {
-		return c, mesh.EntryRelease{}, nil, err
-	}
-	if err := deployable(c, req.Base); err != nil {
+	layer, err := layerOf(c, st.Value, req)
+	if err != nil {
 		return c, mesh.EntryRelease{}, nil, err
 	}
 	s.release(ctx, &c, st.Value, layer, cmp.Or(req.Why, "deploy"))
@@ -77,12 +98,14 @@ func (s *Service) release(ctx context.Context, c *mesh.KubeCluster, st mesh.Kube
 		number = max(number, r.Number)
 	}
 	if c.Wanted.Number != 0 {
-		c.Earlier = append(slices.Clone(c.Earlier), c.Wanted)
+		was := c.Wanted
+		was.Failed = was.Number == st.Parked
+		c.Earlier = append(slices.Clone(c.Earlier), was)
 	}
 	c.Earlier = kept(c.Earlier, st.Ran)
 	// Pods of a release that failed begin anew: as long as they are the same ones,
 	// Kubernetes goes on saying that they made no progress.
-	worked := slices.DeleteFunc(slices.Clone(c.Earlier), func(r mesh.EntryRelease) bool { return r.Number == st.Parked })
+	worked := slices.DeleteFunc(slices.Clone(c.Earlier), func(r mesh.EntryRelease) bool { return r.Failed })
 	c.Wanted = mesh.EntryRelease{Number: number + 1, Layer: layer, Pods: kube.Pods(number+1, layer, worked), Made: s.now(), By: admin.CallerFrom(ctx).Actor, Why: why}
 }
 

@@ -166,3 +166,38 @@ func TestEntriesAreTakenAwayOnce(t *testing.T) {
 	_, err = r.entryRollout(r.ctx(), admin.EntryRolloutRequest{Ref: "north", Action: "resume"})
 	refused(t, err, mesh.ErrConflict, "taken away")
 }
+
+// A release that failed does not come again by a change of the number of pods; by
+// another image, or any other change, people go on from it.
+func TestAfterAReleaseThatFailedTheNumberIsThatOfWhatRuns(t *testing.T) {
+	r, _ := newKubeRig(t)
+	v := r.cluster("north")
+	bad := layer(2)
+	bad.Image, bad.LogLevel = "registry.example.net/meshctl:broken", "debug"
+	r.deploy("north", 0, layer(2))
+	r.deploy("north", 1, bad)
+	r.state(v.ID, mesh.KubeState{Ran: 1, Parked: 2})
+	change := func(why string, base int64, l mesh.EntryLayer) admin.KubeView {
+		return must(r.entryDeploy(r.ctx(), admin.EntryDeployRequest{Ref: "north", Layer: l, Base: base, Why: why}))(t)
+	}
+	bad.Replicas = 5
+	v = change("scale", 2, bad)
+	if v.Wanted.Number != 3 || v.Wanted.Layer.Image != layer(0).Image || v.Wanted.Layer.Replicas != 5 || v.Wanted.Pods != 1 || v.Wanted.Layer.LogLevel != "info" {
+		t.Errorf("it is to be %+v", v.Wanted)
+	}
+	if v.Note != "release 2 failed and is not tried again; this changes the number of release 1" {
+		t.Errorf("it says %q", v.Note)
+	}
+	if len(v.Earlier) != 2 || v.Earlier[0].Failed || !v.Earlier[1].Failed {
+		t.Errorf("what failed is not known any more: %+v", v.Earlier)
+	}
+	r.state(v.ID, mesh.KubeState{Ran: 1})
+	if v = change("scale", 3, layer(6)); v.Note != "" || v.Wanted.Layer.Replicas != 6 {
+		t.Errorf("it says %q of %+v", v.Note, v.Wanted)
+	}
+	r.state(v.ID, mesh.KubeState{Ran: 1, Parked: 4})
+	bad.Image = "registry.example.net/meshctl:mended"
+	if v = change("image", 4, bad); v.Note != "" || v.Wanted.Layer.LogLevel != "debug" || v.Wanted.Layer.Image != bad.Image {
+		t.Errorf("it is to be %+v", v.Wanted)
+	}
+}

@@ -58,7 +58,7 @@ func earlier(c mesh.KubeCluster, st mesh.KubeState, to int64) (mesh.EntryRelease
 	var out mesh.EntryRelease
 	for _, r := range c.Earlier {
 		known = append(known, fmt.Sprint(r.Number))
-		if r.Number == to || to == 0 && r.Number != st.Parked && !reflect.DeepEqual(r.Layer, c.Wanted.Layer) {
+		if r.Number == to || to == 0 && !r.Failed && r.Number != st.Parked && !reflect.DeepEqual(r.Layer, c.Wanted.Layer) {
 			out = r
 		}
 	}

@@ -10,21 +10,6 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
-// ordered is the release whose objects are to be in a cluster; the zero value is
-// none. A release that failed is not tried again: until there is another one, what
-// ran before it is wanted.
-func ordered(c mesh.KubeCluster, st mesh.KubeState) mesh.EntryRelease {
-	if c.Removing || c.Wanted.Number == 0 {
-		return mesh.EntryRelease{}
-	}
-	if st.Parked == c.Wanted.Number && st.Ran != c.Wanted.Number {
-		if i := slices.IndexFunc(c.Earlier, func(r mesh.EntryRelease) bool { return r.Number == st.Ran }); i >= 0 {
-			return c.Earlier[i]
-		}
-	}
-	return c.Wanted
-}
-
 // step is what one look at a cluster makes of its state.
 type step struct {
 	c      mesh.KubeCluster
@@ -42,7 +27,7 @@ func next(c mesh.KubeCluster, st mesh.KubeState, o *kube.Observation, silent boo
 	if st.Parked != c.Wanted.Number {
 		st.Parked, st.ParkedWhy = 0, "" // another release is wanted by now
 	}
-	s := &step{c: c, st: st, o: o, rel: ordered(c, st), now: now, silent: silent}
+	s := &step{c: c, st: st, o: o, rel: c.Ordered(st), now: now, silent: silent}
 	if c.Wanted.Number == 0 && !c.Removing {
 		s.idle()
 		return s.st, s.events
@@ -190,7 +175,7 @@ func (s *step) failed() {
 	}
 	s.st.Parked, s.st.ParkedWhy = s.rel.Number, why
 	then := "nothing that ran before it is known, so it stays as it is"
-	if back := ordered(s.c, s.st); back.Number != s.rel.Number {
+	if back := s.c.Ordered(s.st); back.Number != s.rel.Number {
 		then = fmt.Sprintf("release %d is put back", back.Number)
 	}
 	s.tell(mesh.EventEntriesRolledBack, mesh.Warning, fmt.Sprintf("release %d failed: %s; %s", s.rel.Number, firstLine(why), then),

@@ -31,7 +31,7 @@ func (s *story) want() {
 	s.c.Wanted = mesh.EntryRelease{Number: n, Pods: n}
 }
 
-func (s *story) ordered() mesh.EntryRelease { return ordered(s.c, s.st) }
+func (s *story) ordered() mesh.EntryRelease { return s.c.Ordered(s.st) }
 
 // see looks at the cluster once more, which says o of what is ordered.
 func (s *story) see(after time.Duration, o kube.Observation) {

@@ -54,7 +54,7 @@ func (t *term) draw(c mesh.KubeCluster) error {
 		return nil
 	}
 	st, _ := t.states.Get(c.ID)
-	rel := ordered(c, st)
+	rel := c.Ordered(st)
 	api, err := t.api(c)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ const (
 // that found it open counts more than all others; while none says anything, what was
 // found before counts.
 func (t *term) policy(c mesh.KubeCluster, st mesh.KubeState) mesh.KubePolicy {
-	rel := ordered(c, st)
+	rel := c.Ordered(st)
 	switch {
 	case rel.Number == 0:
 		return mesh.PolicyUnknown

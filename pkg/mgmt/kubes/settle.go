@@ -145,7 +145,7 @@ func normal(v mesh.KubeState) mesh.KubeState {
 // watchAddresses has the addresses looked at that the cluster says; before it has
 // said anything, those that were known.
 func (t *term) watchAddresses(c mesh.KubeCluster, st mesh.KubeState, s *sight) {
-	rel := ordered(c, st)
+	rel := c.Ordered(st)
 	switch o := s.last; {
 	case rel.Number == 0:
 		t.lookout.Watch(c.ID, nil, nil)
