@@ -89,7 +89,7 @@ var folders = map[string]members{
 	},
 	"kubes": {
 		kind:   "kube",
-		public: "id auth ends added wanted.number wanted.made wanted.by wanted.why wanted.failed paused removing",
+		public: "id auth ends added wanted.number wanted.made wanted.by wanted.why wanted.failed paused removing removals namespaceUID",
 		personal: "name server ca serverName namespace earlier " +
 			"wanted.layer",
 	},

@@ -122,6 +122,7 @@ func variants() map[string]mesh.EntryLayer {
 		PriorityClass: "edge",
 		NodeSelector:  map[string]string{"example.net/role": "edge"},
 		Tolerations:   []mesh.EntryToleration{{Key: "edge", Value: "yes", Effect: "NoSchedule"}, {Key: "spot"}, {Effect: "NoExecute"}},
+		DNS:           []netip.Prefix{netip.MustParsePrefix("169.254.20.10/32"), netip.MustParsePrefix("10.128.0.0/14")},
 		LogLevel:      "debug",
 	}
 	nodes := someLayer()

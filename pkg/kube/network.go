@@ -36,7 +36,7 @@ func service(l mesh.EntryLayer, f Facts) Object {
 
 // networkPolicy forbids everything but clients on their port, the mesh and names.
 // A node always reaches the pods on it, so probes need no rule.
-func networkPolicy(f Facts) Object {
+func networkPolicy(l mesh.EntryLayer, f Facts) Object {
 	egress := append(allowed(f.Allow), map[string]any{
 		"to": []any{map[string]any{
 			"namespaceSelector": map[string]any{"matchLabels": map[string]string{"kubernetes.io/metadata.name": "kube-system"}},
@@ -44,6 +44,12 @@ func networkPolicy(f Facts) Object {
 		}},
 		"ports": []any{policyPort("UDP", 53), policyPort("TCP", 53)},
 	})
+	if len(l.DNS) > 0 {
+		// A cache of the node answers on 53, the resolvers of OpenShift on 5353.
+		egress = append(egress, map[string]any{"to": blocks(l.DNS), "ports": []any{
+			policyPort("UDP", 53), policyPort("TCP", 53), policyPort("UDP", 5353), policyPort("TCP", 5353),
+		}})
+	}
 	return object("networking.k8s.io/v1", "NetworkPolicy", f).with("spec", map[string]any{
 		"podSelector": map[string]any{"matchLabels": selector(f.Mesh, f.Cluster)},
 		"policyTypes": []any{"Ingress", "Egress"},
@@ -91,13 +97,21 @@ func allowed(in []netip.AddrPort) []any {
 	return rules
 }
 
+func blocks(ranges []netip.Prefix) []any {
+	out := make([]any, len(ranges))
+	for i, r := range ranges {
+		out[i] = map[string]any{"ipBlock": map[string]any{"cidr": r.String()}}
+	}
+	return out
+}
+
 func rule(ips []netip.Addr, ports []uint16) map[string]any {
-	to, through := make([]any, len(ips)), make([]any, len(ports))
+	ranges, through := make([]netip.Prefix, len(ips)), make([]any, len(ports))
 	for i, ip := range ips {
-		to[i] = map[string]any{"ipBlock": map[string]any{"cidr": netip.PrefixFrom(ip, ip.BitLen()).String()}}
+		ranges[i] = netip.PrefixFrom(ip, ip.BitLen())
 	}
 	for i, p := range ports {
 		through[i] = policyPort("TCP", p)
 	}
-	return map[string]any{"to": to, "ports": through}
+	return map[string]any{"to": blocks(ranges), "ports": through}
 }

@@ -17,6 +17,7 @@ func TestOnlyWhatPodsAreMadeFromRestartsThem(t *testing.T) {
 		"another image":                {func(l *mesh.EntryLayer) { l.Image += "1" }, false},
 		"another kind":                 {func(l *mesh.EntryLayer) { l.Kind = mesh.EntryDaemonSet }, false},
 		"a limit of the entry":         {func(l *mesh.EntryLayer) { l.Limits.Hellos = 7 }, false},
+		"who knows names":              {func(l *mesh.EntryLayer) { l.DNS = []netip.Prefix{netip.MustParsePrefix("169.254.20.10/32")} }, true},
 		"balancers that send a header": {func(l *mesh.EntryLayer) { l.Service.Proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }, false},
 		"memory":                       {func(l *mesh.EntryLayer) { l.Resources.MemoryLimit = "1Gi" }, false},
 		"a longer drain":               {func(l *mesh.EntryLayer) { l.DrainLimit = mesh.Duration(time.Hour) }, false},

@@ -19,7 +19,7 @@ func Render(r mesh.EntryRelease, f Facts) ([]Object, error) {
 	config := configData(l, f)
 	out := []Object{serviceAccount(f), configMap(config, f)}
 	if !l.OpenNetwork {
-		out = append(out, networkPolicy(f))
+		out = append(out, networkPolicy(l, f))
 	}
 	out = append(out, service(l, f))
 	pods := podTemplate(l, f, r.Pods, config[configKey])

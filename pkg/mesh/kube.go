@@ -21,8 +21,11 @@ type KubeCluster struct {
 	Credential Sealed    `json:"credential"`
 	Ends       time.Time `json:"ends,omitzero"` // of the credential, when it says so itself
 	// Namespace has everything that management keeps there, and nothing else.
-	Namespace string    `json:"namespace"`
-	Added     time.Time `json:"added"`
+	Namespace string `json:"namespace"`
+	// NamespaceUID is which namespace of all the world that is, as the cluster says;
+	// "" before it was asked.
+	NamespaceUID string    `json:"namespaceUID,omitzero"`
+	Added        time.Time `json:"added"`
 	// Wanted is what is to run, the zero value nothing; Earlier is what was before,
 	// oldest first, at most MaxReleases.
 	Wanted  EntryRelease   `json:"wanted,omitzero"`
@@ -31,6 +34,8 @@ type KubeCluster struct {
 	Paused bool `json:"paused,omitzero"`
 	// Removing takes away what was deployed; Wanted stays until it is gone.
 	Removing bool `json:"removing,omitzero"`
+	// Removals counts how often that was wanted: the end of one is not that of another.
+	Removals int64 `json:"removals,omitzero"`
 }
 
 // MaxReleases bounds how far back an undo can go.
@@ -86,8 +91,10 @@ type EntryLayer struct {
 	NodeSelector  map[string]string `json:"nodeSelector,omitzero"`
 	Tolerations   []EntryToleration `json:"tolerations,omitzero"`
 	// OpenNetwork leaves the NetworkPolicy out.
-	OpenNetwork bool   `json:"openNetwork,omitzero"`
-	LogLevel    string `json:"logLevel,omitzero"`
+	OpenNetwork bool `json:"openNetwork,omitzero"`
+	// DNS are ranges that pods may ask for names, beside the kube-dns of kube-system.
+	DNS      []netip.Prefix `json:"dns,omitzero"`
+	LogLevel string         `json:"logLevel,omitzero"`
 }
 
 // EntryKind is what keeps the pods.
@@ -185,7 +192,11 @@ type KubeState struct {
 	ParkedWhy string `json:"parkedWhy,omitzero"`
 	// Rollout is how the release that is wanted, or was put back, goes.
 	Rollout KubeRollout `json:"rollout,omitzero"`
-	Pods    []KubePod   `json:"pods,omitzero"`
+	// Lacking says why pods are not there that should be, in the phase of that name.
+	Lacking string `json:"lacking,omitzero"`
+	// Pods are at most MaxKubePods, those first that are not well; Tally counts all.
+	Pods  []KubePod `json:"pods,omitzero"`
+	Tally KubeTally `json:"tally,omitzero"`
 	// Conflicts are fields that somebody else keeps otherwise.
 	Conflicts []KubeConflict `json:"conflicts,omitzero"`
 	// Problems are what else keeps the cluster from being as it should, by object.
@@ -219,8 +230,20 @@ const (
 	KubePausing  KubePhase = "paused"
 	KubeComplete KubePhase = "complete"
 	KubeFailed   KubePhase = "failed"
+	// KubeLacking: of pods that run well elsewhere there are too few, and no more come.
+	KubeLacking  KubePhase = "lacking"
 	KubeRemoving KubePhase = "removing"
 )
+
+// MaxKubePods is how many pods of a cluster are described one by one.
+const MaxKubePods = 200
+
+// KubeTally counts the pods of a cluster.
+type KubeTally struct {
+	All    int `json:"all"`
+	Ready  int `json:"ready"`  // and not ending
+	Ending int `json:"ending"` // being deleted: they drain
+}
 
 // KubePod is a pod as the cluster describes it.
 type KubePod struct {

@@ -62,6 +62,16 @@ func (f *faults) add(ok bool, format string, args ...any) {
 	}
 }
 
+// ranges adds what is wrong with ranges of addresses; all of them together are too
+// many, for a reason.
+func (f *faults) ranges(what string, list []netip.Prefix, all string) {
+	f.add(len(list) <= maxEntryList, "%s has %d ranges: want at most %d", what, len(list), maxEntryList)
+	for _, p := range list {
+		f.add(p.IsValid() && p == p.Masked(), "%s %v: want a range such as 10.0.0.0/8", what, p)
+		f.add(!p.IsValid() || p.Bits() > 0, "%s %v: %s", what, p, all)
+	}
+}
+
 // Validate reports every fault at once. It returns ErrInvalid.
 func (l EntryLayer) Validate() error {
 	l = l.WithDefaults()
@@ -73,6 +83,10 @@ func (l EntryLayer) Validate() error {
 	l.checkNumber(&f)
 	l.checkTimes(&f)
 	l.checkNodes(&f)
+	f.ranges("dns", l.DNS, "pods could reach anybody there")
+	for _, p := range l.DNS {
+		f.add(!p.Addr().Is4In6(), "dns %v: Kubernetes wants it as IPv4", p)
+	}
 	l.Resources.check(&f)
 	l.Limits.check(&f)
 	l.Service.check(&f)
@@ -161,11 +175,7 @@ func (s EntryService) check(f *faults) {
 	f.add(s.Port >= 1 && s.Port <= 65535, "service.port %d: want 1 to 65535", s.Port)
 	f.add(s.NodePort >= 0 && s.NodePort <= 65535, "service.nodePort %d: want 0 (the cluster chooses) to 65535", s.NodePort)
 	s.checkAnnotations(f)
-	f.add(len(s.Proxies) <= maxEntryList, "service.proxies has %d ranges: want at most %d", len(s.Proxies), maxEntryList)
-	for _, p := range s.Proxies {
-		f.add(p.IsValid() && p == p.Masked(), "service.proxies %v: want a range such as 10.0.0.0/8", p)
-		f.add(!p.IsValid() || p.Bits() > 0, "service.proxies %v: everybody could say to be anybody", p)
-	}
+	f.ranges("service.proxies", s.Proxies, "everybody could say to be anybody")
 	f.add(len(s.Public) <= maxEntryList, "service.public has %d addresses: want at most %d", len(s.Public), maxEntryList)
 	for _, a := range s.Public {
 		f.add(isHostOrHostPort(a), "service.public %q: want host or host:port", Quotable(a))

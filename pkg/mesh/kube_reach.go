@@ -108,7 +108,7 @@ func (k KubeCluster) Told(s KubeState) []KubeAddress {
 		}
 		all = append(all, a)
 	}
-	if len(up) == 0 && slices.ContainsFunc(s.Pods, func(p KubePod) bool { return p.Ready && !p.Ending }) {
+	if len(up) == 0 && s.Counted().Ready > 0 {
 		return all
 	}
 	return up

@@ -41,3 +41,25 @@ func (s KubeState) Reached() string {
 func (s KubeState) Down() []KubeAddress {
 	return slices.DeleteFunc(slices.Clone(s.Addresses), func(a KubeAddress) bool { return a.Up || a.Tried.IsZero() })
 }
+
+// TallyPods counts pods.
+func TallyPods(pods []KubePod) KubeTally {
+	t := KubeTally{All: len(pods)}
+	for _, p := range pods {
+		switch {
+		case p.Ending:
+			t.Ending++
+		case p.Ready:
+			t.Ready++
+		}
+	}
+	return t
+}
+
+// Counted counts the pods of the cluster, whether all are described or not.
+func (s KubeState) Counted() KubeTally {
+	if s.Tally.All >= len(s.Pods) {
+		return s.Tally
+	}
+	return TallyPods(s.Pods)
+}
