@@ -52,7 +52,7 @@ func apiProto(a kube.API) *controlpb.KubeAPI {
 func workProto(w kube.Work) (*controlpb.KubeWork, error) {
 	objects, err := objectsProto(w.Objects)
 	return &controlpb.KubeWork{
-		Cluster: string(w.Cluster), Api: apiProto(w.API), Mesh: string(w.Mesh), Objects: objects, Release: w.Release,
+		Cluster: string(w.Cluster), Api: apiProto(w.API), Mesh: string(w.Mesh), Objects: objects, Release: w.Release, Mark: w.Mark,
 		Epoch: &controlpb.BackupEpoch{Mesh: w.Epoch.Mesh, Leader: w.Epoch.Leader},
 	}, err
 }

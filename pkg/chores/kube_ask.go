@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	// askTime bounds one ask, the start of the child included.
-	askTime = 45 * time.Second
+	// askTime bounds one ask, the start of the child included; a caller with less time
+	// is answered askMargin before that ends, so that it hears why.
+	askTime   = 45 * time.Second
+	askMargin = 2 * time.Second
 	// maxAsks is how many there may be at once.
 	maxAsks = 8
 )
@@ -45,14 +47,26 @@ func (f *Foreman) AskKube(ctx context.Context, a kube.Ask) (kube.Answer, error) 
 		delete(f.asking, q.ask.GetId())
 		f.askAll()
 	})
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	most := askFor(ctx)
+	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	select {
 	case out := <-q.answer:
 		return out, nil
 	case <-ctx.Done():
-		return kube.Answer{}, fmt.Errorf("chores: ask a cluster: the child process gave no answer in time: %w", mesh.ErrUnavailable)
+		return kube.Answer{}, mesh.WithHint(fmt.Errorf("chores: ask a cluster: no answer of the API at %s within %v: %w", a.API.Server, most.Round(time.Second), mesh.ErrUnavailable),
+			"the cluster is slow, or far, or lets packets vanish; a larger --timeout waits longer")
 	}
+}
+
+// askFor is how long whoever asks can wait.
+func askFor(ctx context.Context) time.Duration {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return askTime
+	}
+	left := time.Until(end)
+	return min(askTime, max(left-askMargin, left/2))
 }
 
 // put has a question asked; false when there are too many.

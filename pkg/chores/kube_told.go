@@ -16,7 +16,8 @@ import (
 // write there: it is bounded, made printable, and rid of credentials.
 const (
 	maxKubeJSON = 768 << 10
-	maxKubePods = 1000
+	maxKubeMore = 10_000 // pods that are not described
+	maxKubeUID  = 64
 	maxKubeList = 100 // of anything else
 	maxKubeName = 260
 	maxKubeWhy  = 2 << 10
@@ -44,14 +45,20 @@ func kubeOutcomeOf(o *controlpb.KubeOutcome, ordered *controlpb.KubeOrder, now t
 	t.line(&out.Detail, maxDetail)
 	t.line(&out.Version, maxKubeName)
 	t.lines(&out.Why, maxKubeWhy)
-	for _, n := range []*int{&out.Desired, &out.Updated, &out.Ready, &out.Old} {
+	t.line(&out.Mark, maxKubeName)
+	t.line(&out.NamespaceUID, maxKubeUID)
+	for _, n := range []*int{&out.Desired, &out.Updated, &out.Ready, &out.Old, &out.Earlier, &out.Tally.All, &out.Tally.Ready, &out.Tally.Ending} {
 		*n = max(0, *n)
 	}
+	out.Swept = t.list(out.Swept, maxKubeName)
 	out.Problems, out.Drift = t.list(out.Problems, maxDetail), t.list(out.Drift, maxKubeName)
 	out.Conflicts = t.conflicts(out.Conflicts)
-	out.Pods = bounded(out.Pods, maxKubePods)
+	out.Pods, out.More = bounded(out.Pods, mesh.MaxKubePods), bounded(out.More, maxKubeMore)
 	for i := range out.Pods {
 		t.pod(&out.Pods[i])
+	}
+	for i := range out.More {
+		t.line(&out.More[i], maxKubeUID)
 	}
 	out.Addresses = bounded(out.Addresses, maxKubeList)
 	for i := range out.Addresses {
@@ -74,6 +81,7 @@ func kubeAnswerOf(text []byte, asked *controlpb.KubeAsk) (kube.Answer, bool) {
 	out.Failure = t.failure(out.Failure)
 	t.line(&out.Detail, maxDetail)
 	t.line(&out.Version, maxKubeName)
+	t.line(&out.NamespaceUID, maxKubeUID)
 	out.Missing = t.list(out.Missing, maxKubeName)
 	out.Changes = bounded(out.Changes, maxKubeList)
 	room := maxKubePlan

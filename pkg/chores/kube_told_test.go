@@ -1,7 +1,9 @@
 package chores
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +36,7 @@ func TestWhatTheChildSaysOfAClusterIsChecked(t *testing.T) {
 		Conflicts: []mesh.KubeConflict{{Object: kubeSecret, Field: long, Manager: "a\nb"}},
 		Addresses: []mesh.KubeAddress{{Host: "192.0.2.1", Port: 443, Source: "loadbalancer", Up: true, Why: kubeSecret}, {Host: "x", Port: 0}, {Port: 1}},
 	}
-	for range maxKubePods + 1 {
+	for range mesh.MaxKubePods + 1 {
 		o.Pods = append(o.Pods, mesh.KubePod{Name: "a" + kubeSecret, Reason: kubeSecret, Restarts: -2})
 	}
 	text, err := json.Marshal(o)
@@ -42,7 +44,7 @@ func TestWhatTheChildSaysOfAClusterIsChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, ok := kubeOutcomeOf(&controlpb.KubeOutcome{Cluster: "kube-a", Release: 2, Json: text}, orderedKube(t), now)
-	if !ok || got.Cluster != "kube-a" || got.Release != 2 || got.At != now || got.Failure != kube.Other || got.Desired != 0 || len(got.Pods) != maxKubePods {
+	if !ok || got.Cluster != "kube-a" || got.Release != 2 || got.At != now || got.Failure != kube.Other || got.Desired != 0 || len(got.Pods) != mesh.MaxKubePods {
 		t.Errorf("%v, %+v", ok, got.Failure)
 	}
 	if len(got.Addresses) != 1 || got.Addresses[0] != (mesh.KubeAddress{Host: "192.0.2.1", Port: 443, Source: "loadbalancer"}) {
@@ -116,7 +118,7 @@ func FuzzWhatTheChildSaysOfACluster(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		now := time.Now()
 		if o, ok := kubeOutcomeOf(&controlpb.KubeOutcome{Cluster: "kube-a", Json: text}, ordered, now); ok {
-			if o.At.After(now) || len(o.Why) > maxKubeWhy || !utf8.ValidString(o.Why) || len(o.Pods) > maxKubePods || strings.ContainsAny(o.Detail, "\n\x1b") {
+			if o.At.After(now) || len(o.Why) > maxKubeWhy || !utf8.ValidString(o.Why) || len(o.Pods) > mesh.MaxKubePods || strings.ContainsAny(o.Detail, "\n\x1b") {
 				t.Errorf("%+v", o)
 			}
 			clean(t, o)
@@ -125,4 +127,43 @@ func FuzzWhatTheChildSaysOfACluster(f *testing.F) {
 			clean(t, a)
 		}
 	})
+}
+
+// A report of thousands of pods is never too long, and names each of them.
+func TestAReportOfThousandsOfPodsFits(t *testing.T) {
+	o := kube.Observation{At: time.Now().UTC(), Tally: mesh.KubeTally{All: 3000}}
+	for i := range 3000 {
+		uid := fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
+		if i >= mesh.MaxKubePods {
+			o.More = append(o.More, uid)
+			continue
+		}
+		o.Pods = append(o.Pods, mesh.KubePod{Name: strings.Repeat("p", 250), UID: uid, Node: strings.Repeat("n", 250), Reason: strings.Repeat("<", 300)})
+	}
+	for _, longer := range []int{1, 20} { // as a cluster may say
+		for i := range o.Pods {
+			o.Pods[i].Reason = strings.Repeat("<", 300*longer)
+		}
+		text, err := observationJSON(o)
+		if err != nil || len(text) > maxKubeJSON {
+			t.Fatalf("%d bytes, %v", len(text), err)
+		}
+		got, ok := kubeOutcomeOf(&controlpb.KubeOutcome{Cluster: "kube-a", Release: 2, Json: text}, orderedKube(t), time.Now())
+		if !ok || len(got.Pods)+len(got.More) != 3000 || got.Tally.All != 3000 || len(got.Pods) == 0 {
+			t.Errorf("%v: %d pods and %d more", ok, len(got.Pods), len(got.More))
+		}
+	}
+}
+
+func TestWhoeverAsksHearsBeforeHeGivesUp(t *testing.T) {
+	if got := askFor(t.Context()); got != askTime {
+		t.Errorf("without an end: %v", got)
+	}
+	for given, want := range map[time.Duration]time.Duration{time.Hour: askTime, 30 * time.Second: 28 * time.Second, 2 * time.Second: time.Second} {
+		ctx, cancel := context.WithTimeout(t.Context(), given)
+		if got := askFor(ctx); got > want || got < want-time.Second {
+			t.Errorf("of %v: %v, want %v", given, got, want)
+		}
+		cancel()
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -94,9 +95,9 @@ func (k *kuber) stopAll() { k.stop(func(string) bool { return true }) }
 
 // report tells the server how a cluster is.
 func (k *kuber) report(ctx context.Context, id string, o kube.Observation) {
-	text, err := json.Marshal(o)
+	text, err := observationJSON(o)
 	if err != nil || len(text) > maxKubeJSON {
-		text, err = json.Marshal(kube.Observation{At: o.At, Failure: kube.Other, Detail: "what is to be said of the cluster is too much"})
+		text, err = json.Marshal(kube.Observation{At: o.At, Mark: o.Mark, Failure: kube.Other, Detail: "what is to be said of the cluster is too much"})
 	}
 	if err != nil {
 		return // a time out of all bounds: not worth a word
@@ -104,6 +105,22 @@ func (k *kuber) report(ctx context.Context, id string, o kube.Observation) {
 	select {
 	case k.tell <- &controlpb.KubeOutcome{Cluster: id, Release: o.Release, Json: text}:
 	case <-ctx.Done():
+	}
+}
+
+// observationJSON is an observation that fits, if need be with fewer pods described.
+func observationJSON(o kube.Observation) ([]byte, error) {
+	for {
+		text, err := json.Marshal(o)
+		if err != nil || len(text) <= maxKubeJSON || len(o.Pods) == 0 {
+			return text, err
+		}
+		keep := len(o.Pods) / 2
+		o.More = slices.Clone(o.More)
+		for _, p := range o.Pods[keep:] {
+			o.More = append(o.More, p.UID)
+		}
+		o.Pods = o.Pods[:keep]
 	}
 }
 
@@ -187,7 +204,7 @@ func apiOf(a *controlpb.KubeAPI) kube.API {
 func workOf(w *controlpb.KubeWork) (kube.Work, error) {
 	objects, err := objectsOf(w.GetObjects())
 	return kube.Work{
-		Cluster: mesh.KubeID(w.GetCluster()), API: apiOf(w.GetApi()), Mesh: mesh.ID(w.GetMesh()), Objects: objects, Release: w.GetRelease(),
+		Cluster: mesh.KubeID(w.GetCluster()), API: apiOf(w.GetApi()), Mesh: mesh.ID(w.GetMesh()), Objects: objects, Release: w.GetRelease(), Mark: w.GetMark(),
 		Epoch: kube.Epoch{Mesh: w.GetEpoch().GetMesh(), Leader: w.GetEpoch().GetLeader()},
 	}, err
 }

@@ -32,6 +32,9 @@ type Work struct {
 	Epoch   Epoch
 	Objects []Object
 	Release int64 // that Objects are of
+	// Mark is what an Observation has to have to be of this work: of this connection,
+	// and of this removal.
+	Mark string
 }
 
 // Failure is why the API gave no good answer.
@@ -54,27 +57,37 @@ const (
 type Observation struct {
 	Cluster mesh.KubeID `json:"cluster"`
 	Release int64       `json:"release"` // of the work that it is about
+	Mark    string      `json:"mark,omitzero"`
 	At      time.Time   `json:"at"`
 	Failure Failure     `json:"failure,omitzero"`
 	Detail  string      `json:"detail,omitzero"`
 	Version string      `json:"version,omitzero"`
+	// NamespaceUID is which namespace it is; "" as long as that is not known.
+	NamespaceUID string `json:"namespaceUID,omitzero"`
 	// Stale: somebody with a later epoch writes, and this one has stopped.
 	Stale bool `json:"stale,omitzero"`
 	// Applied: every object was accepted. Removed: nothing of ours is left.
 	Applied bool `json:"applied,omitzero"`
 	Removed bool `json:"removed,omitzero"`
+	// Swept is what was removed since the last one while nothing is wanted.
+	Swept []string `json:"swept,omitzero"`
 	// The pods' controller: how many there should be, are of the release, are
 	// ready of these, and are of earlier ones.
 	Desired int  `json:"desired,omitzero"`
 	Updated int  `json:"updated,omitzero"`
 	Ready   int  `json:"ready,omitzero"`
 	Old     int  `json:"old,omitzero"`
+	Earlier int  `json:"earlier,omitzero"` // of Old, those that are not ending
 	Paused  bool `json:"paused,omitzero"`
 	// Stuck: the rolling update made no progress for its deadline; Why names the
 	// pod, the reason and the last lines of its log.
-	Stuck     bool                `json:"stuck,omitzero"`
-	Why       string              `json:"why,omitzero"`
+	Stuck bool   `json:"stuck,omitzero"`
+	Why   string `json:"why,omitzero"`
+	// Pods are at most mesh.MaxKubePods, those first that are not well; of the others
+	// More has the UIDs. Tally counts all of them.
 	Pods      []mesh.KubePod      `json:"pods,omitzero"`
+	More      []string            `json:"more,omitzero"`
+	Tally     mesh.KubeTally      `json:"tally,omitzero"`
 	Conflicts []mesh.KubeConflict `json:"conflicts,omitzero"`
 	Problems  []string            `json:"problems,omitzero"`
 	// Drift is what others had changed and was put right since the last one.
@@ -107,6 +120,8 @@ type Answer struct {
 	Detail  string   `json:"detail,omitzero"`
 	Version string   `json:"version,omitzero"`
 	Missing []string `json:"missing,omitzero"` // rights: "create pods in NAMESPACE"
+	// NamespaceUID is which namespace it is that the connection leads to.
+	NamespaceUID string `json:"namespaceUID,omitzero"`
 	// Unguarded: the namespace lets pods in that want more than entries do.
 	Unguarded bool     `json:"unguarded,omitzero"`
 	Changes   []Change `json:"changes,omitzero"`

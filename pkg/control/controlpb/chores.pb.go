@@ -2908,8 +2908,10 @@ type KubeWork struct {
 	Epoch   *BackupEpoch           `protobuf:"bytes,4,opt,name=epoch,proto3" json:"epoch,omitempty"` // of whoever writes: nothing of a later one is touched
 	// What is to be there: each one JSON, as rendered by pkg/kube. Whatever else in
 	// the namespace has our labels is removed.
-	Objects       [][]byte `protobuf:"bytes,5,rep,name=objects,proto3" json:"objects,omitempty"`
-	Release       int64    `protobuf:"varint,6,opt,name=release,proto3" json:"release,omitempty"` // that the objects are of; 0: nothing is to be there
+	Objects [][]byte `protobuf:"bytes,5,rep,name=objects,proto3" json:"objects,omitempty"`
+	Release int64    `protobuf:"varint,6,opt,name=release,proto3" json:"release,omitempty"` // that the objects are of; 0: nothing is to be there
+	// What the child says of the cluster while it has this work has the same mark.
+	Mark          string `protobuf:"bytes,7,opt,name=mark,proto3" json:"mark,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2984,6 +2986,13 @@ func (x *KubeWork) GetRelease() int64 {
 		return x.Release
 	}
 	return 0
+}
+
+func (x *KubeWork) GetMark() string {
+	if x != nil {
+		return x.Mark
+	}
+	return ""
 }
 
 // KubeOutcome is how a cluster is, whenever that changed, and every half minute. It
@@ -3477,14 +3486,15 @@ const file_chores_proto_rawDesc = "" +
 	"\n" +
 	"credential\x18\x05 \x01(\tR\n" +
 	"credential\x12\x1c\n" +
-	"\tnamespace\x18\x06 \x01(\tR\tnamespace\"\xc2\x01\n" +
+	"\tnamespace\x18\x06 \x01(\tR\tnamespace\"\xd6\x01\n" +
 	"\bKubeWork\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12%\n" +
 	"\x03api\x18\x02 \x01(\v2\x13.meshctl.v1.KubeAPIR\x03api\x12\x12\n" +
 	"\x04mesh\x18\x03 \x01(\tR\x04mesh\x12-\n" +
 	"\x05epoch\x18\x04 \x01(\v2\x17.meshctl.v1.BackupEpochR\x05epoch\x12\x18\n" +
 	"\aobjects\x18\x05 \x03(\fR\aobjects\x12\x18\n" +
-	"\arelease\x18\x06 \x01(\x03R\arelease\"U\n" +
+	"\arelease\x18\x06 \x01(\x03R\arelease\x12\x12\n" +
+	"\x04mark\x18\a \x01(\tR\x04mark\"U\n" +
 	"\vKubeOutcome\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x18\n" +
 	"\arelease\x18\x02 \x01(\x03R\arelease\x12\x12\n" +

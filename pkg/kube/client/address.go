@@ -9,7 +9,7 @@ import (
 )
 
 // addresses are where the cluster says that clients reach the pods.
-func (s *session) addresses() []mesh.KubeAddress {
+func (s *session) addresses(pods []mesh.KubePod) []mesh.KubeAddress {
 	list, _ := s.cache.list("Service")
 	var out []mesh.KubeAddress
 	for _, o := range list {
@@ -19,7 +19,7 @@ func (s *session) addresses() []mesh.KubeAddress {
 		if kind, _, _ := unstructured.NestedString(o.Object, "spec", "type"); kind == "LoadBalancer" {
 			out = append(out, balancerOf(o)...)
 		} else {
-			out = append(out, s.nodePorts(o)...)
+			out = append(out, nodePorts(o, pods)...)
 		}
 	}
 	return out
@@ -42,13 +42,13 @@ func balancerOf(o *unstructured.Unstructured) []mesh.KubeAddress {
 }
 
 // nodePorts are those of the nodes with a pod that is ready: the others do not answer.
-func (s *session) nodePorts(o *unstructured.Unstructured) []mesh.KubeAddress {
+func nodePorts(o *unstructured.Unstructured, pods []mesh.KubePod) []mesh.KubeAddress {
 	port := portOf(o, "nodePort")
 	if port == 0 {
 		return nil
 	}
 	var hosts []string
-	for _, p := range s.pods() {
+	for _, p := range pods {
 		if p.Ready && !p.Ending && p.HostIP != "" {
 			hosts = append(hosts, p.HostIP)
 		}

@@ -96,10 +96,10 @@ func (a *applier) may(ctx context.Context, r kube.Right, namespace string) (bool
 // checkNamespace says when the namespace is not there, may not be looked at, or lets
 // in what it should not.
 func (a *applier) checkNamespace(ctx context.Context, out *kube.Answer) error {
-	guarded, err := a.guarded(ctx)
+	uid, guarded, err := a.space(ctx)
 	switch {
 	case err == nil:
-		out.Unguarded = !guarded
+		out.NamespaceUID, out.Unguarded = uid, !guarded
 		return nil
 	case apierrors.IsNotFound(err):
 		out.Missing = append(out.Missing, "the namespace "+a.namespace)
@@ -111,13 +111,14 @@ func (a *applier) checkNamespace(ctx context.Context, out *kube.Answer) error {
 	return nil
 }
 
-// guarded says whether the namespace refuses pods that want more than entries do.
-func (a *applier) guarded(ctx context.Context) (bool, error) {
+// space says which namespace it is, and whether that refuses pods that want more than
+// entries do.
+func (a *applier) space(ctx context.Context) (uid string, guarded bool, err error) {
 	ctx, cancel := a.limit(ctx)
 	defer cancel()
 	o, err := a.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(ctx, a.namespace, metav1.GetOptions{})
 	if err != nil {
-		return false, err
+		return "", false, err
 	}
-	return o.GetLabels()[kube.LabelPodSecurity] == kube.PodSecurity, nil
+	return printable(string(o.GetUID()), 64), o.GetLabels()[kube.LabelPodSecurity] == kube.PodSecurity, nil
 }

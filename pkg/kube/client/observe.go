@@ -12,23 +12,26 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshctl/meshctl/pkg/kube"
+	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
 // observe says how the cluster is.
 func (s *session) observe(ctx context.Context) kube.Observation {
 	o := kube.Observation{
-		Cluster: s.work.Cluster, Release: s.work.Release, At: now(),
-		Version: s.version, Stale: s.stale, Drift: slices.Clone(s.drift),
+		Cluster: s.work.Cluster, Release: s.work.Release, Mark: s.work.Mark, At: now(),
+		Version: s.version, NamespaceUID: s.spaceUID, Stale: s.stale, Drift: slices.Clone(s.drift), Swept: slices.Clone(s.swept),
 	}
 	s.tellStandings(&o)
 	o.Failure, o.Detail = s.failure(o.Failure)
-	o.Pods = s.pods()
+	pods := s.pods()
+	o.Tally = mesh.TallyPods(pods)
+	o.Pods, o.More = few(pods)
 	if w, ok := s.workload(); ok {
-		s.tellRollout(ctx, w, &o)
+		s.tellRollout(ctx, w, pods, &o)
 	}
 	o.Problems = append(o.Problems, s.complaints()...)
-	o.Addresses = s.addresses()
-	o.Removed = len(s.wanted) == 0 && s.broken == nil && s.isEmpty()
+	o.Addresses = s.addresses(pods)
+	o.Removed = len(s.wanted) == 0 && s.broken == nil && s.cleared && s.isEmpty()
 	return o
 }
 
@@ -83,12 +86,15 @@ func (s *session) failure(refused kube.Failure) (kube.Failure, string) {
 }
 
 // tellRollout says how far the pods are.
-func (s *session) tellRollout(ctx context.Context, w wanted, o *kube.Observation) {
+func (s *session) tellRollout(ctx context.Context, w wanted, pods []mesh.KubePod, o *kube.Observation) {
 	live, _ := s.cache.get(w.kind.name, w.GetName())
 	release := releaseOf(w.Object, "spec", "template", "metadata", "labels")
-	for _, p := range o.Pods {
+	for _, p := range pods {
 		switch {
-		case p.Release != release || p.Ending:
+		case p.Release != release && !p.Ending:
+			o.Old++
+			o.Earlier++
+		case p.Ending:
 			o.Old++
 		case p.Ready:
 			o.Ready++
@@ -109,7 +115,7 @@ func (s *session) tellRollout(ctx context.Context, w wanted, o *kube.Observation
 		o.Stuck = s.progress.stuck(release, o.Desired, o.Updated, o.Ready, o.Paused, s.deadlineOf(w))
 	}
 	if o.Stuck {
-		o.Why = s.why(ctx, release, live)
+		o.Why = s.why(ctx, pods, release, live)
 	}
 }
 

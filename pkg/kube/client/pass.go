@@ -40,7 +40,10 @@ func (s *session) pass(ctx context.Context) error {
 		}
 	}
 	s.forget()
-	return s.prune(ctx, func(kind) bool { return true })
+	if err := s.prune(ctx, func(kind) bool { return true }); err != nil {
+		return err
+	}
+	return s.clear(ctx)
 }
 
 // forget drops what is known of objects that are not wanted any more.

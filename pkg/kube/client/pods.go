@@ -11,9 +11,6 @@ import (
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
 
-// maxPods bounds how many pods are reported.
-const maxPods = 1000
-
 // pods are those that serve, will, or drain, by name.
 func (s *session) pods() []mesh.KubePod {
 	list, _ := s.cache.list("Pod")
@@ -24,7 +21,27 @@ func (s *session) pods() []mesh.KubePod {
 		}
 		out = append(out, podOf(o))
 	}
-	return out[:min(len(out), maxPods)]
+	return out
+}
+
+// few are the pods that are described one by one, and the UIDs of the others. Where
+// there are too many, those that are not well come first.
+func few(pods []mesh.KubePod) (described []mesh.KubePod, more []string) {
+	if len(pods) <= mesh.MaxKubePods {
+		return pods, nil
+	}
+	pods = slices.Clone(pods)
+	well := func(p mesh.KubePod) int {
+		if p.Ready && !p.Ending {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(pods, func(a, b mesh.KubePod) int { return well(a) - well(b) })
+	for _, p := range pods[mesh.MaxKubePods:] {
+		more = append(more, p.UID)
+	}
+	return pods[:mesh.MaxKubePods], more
 }
 
 func podOf(o *unstructured.Unstructured) mesh.KubePod {

@@ -30,14 +30,45 @@ func (s *session) prune(ctx context.Context, which func(kind) bool) error {
 	return nil
 }
 
+// clear makes sure that nothing of ours is left where nothing is wanted, also of what
+// no watch has shown yet.
+func (s *session) clear(ctx context.Context) error {
+	if len(s.wanted) > 0 || s.cleared || !s.isEmpty() {
+		return nil
+	}
+	left := 0
+	for _, k := range slices.Backward(kinds) {
+		found, err := s.applier.listOurs(ctx, k)
+		if err != nil {
+			return err
+		}
+		left += len(found)
+		for _, o := range found {
+			if k.made || o.GetDeletionTimestamp() != nil || metav1.GetControllerOf(&o) != nil {
+				continue
+			}
+			if err := s.remove(ctx, k, &o); err != nil {
+				return err
+			}
+		}
+	}
+	s.cleared = left == 0
+	return nil
+}
+
 func (s *session) isWanted(o *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(s.wanted, func(w wanted) bool { return w.key() == ref(o) })
 }
+
+// maxSwept bounds how many are named of what was removed.
+const maxSwept = 20
 
 // remove deletes one object, unless somebody changed it meanwhile or it is not ours.
 func (s *session) remove(ctx context.Context, k kind, o *unstructured.Unstructured) error {
 	err := s.applier.remove(ctx, k, o.GetName())
 	switch {
+	case err == nil && len(s.wanted) == 0 && len(s.swept) < maxSwept:
+		s.swept = append(s.swept, ref(o))
 	case apierrors.IsNotFound(err), errors.Is(err, errForeign), errors.Is(err, errEnding), isLate(err):
 		return nil
 	}

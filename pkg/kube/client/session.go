@@ -21,6 +21,8 @@ type session struct {
 	wanted   []wanted
 	standing map[string]*standing // by Kind/name
 	drift    []string             // since the last report
+	swept    []string             // since the last report, while nothing is wanted
+	cleared  bool                 // nothing of ours was left when it was last listed
 	stale    bool
 	broken   error // why the last pass ended early, or the objects cannot be read
 	retry    backoff
@@ -28,8 +30,9 @@ type session struct {
 	troubled bool      // the watches could not look, when last asked
 
 	version   string
+	spaceUID  string    // of the namespace
 	unguarded bool      // the namespace lets in what it should not
-	lookedAt  time.Time // when both were asked for
+	lookedAt  time.Time // when these were asked for
 	progress  progress
 	lines     lines
 	told      kube.Observation
@@ -53,7 +56,7 @@ func (s *session) take(w kube.Work) {
 	}
 	s.work, s.applier.epoch = w, w.Epoch
 	s.wanted, s.broken = want(w.Objects, w.API.Namespace, w.Epoch)
-	s.due = time.Time{}
+	s.due, s.cleared = time.Time{}, false
 	s.retry.reset()
 }
 
@@ -154,10 +157,11 @@ func (s *session) look(ctx context.Context) error {
 	if err != nil && !isOwn(err) {
 		return err
 	}
-	guarded, err := s.applier.guarded(ctx)
+	uid, guarded, err := s.applier.space(ctx)
 	if err != nil && !isOwn(err) {
 		return err
 	}
+	s.spaceUID = uid
 	s.unguarded = err == nil && !guarded
 	s.version, s.lookedAt = v, time.Now()
 	return nil
@@ -169,8 +173,8 @@ func (s *session) report(o kube.Observation) {
 	if reflect.DeepEqual(same, s.told) && time.Since(s.toldAt) < s.pace.beat {
 		return
 	}
-	s.told, s.toldAt, s.drift = o, time.Now(), nil
-	s.told.Drift = nil
+	s.told, s.toldAt, s.drift, s.swept = o, time.Now(), nil, nil
+	s.told.Drift, s.told.Swept = nil, nil
 	s.keeper.Report(o)
 }
 

@@ -29,8 +29,8 @@ type lines struct {
 }
 
 // why says which pod keeps a rolling update from going on, and what it wrote last.
-func (s *session) why(ctx context.Context, release int64, live *unstructured.Unstructured) string {
-	p := worst(s.pods(), release)
+func (s *session) why(ctx context.Context, pods []mesh.KubePod, release int64, live *unstructured.Unstructured) string {
+	p := worst(pods, release)
 	if p == nil {
 		if message, _ := conditionOf(live, "ReplicaFailure")["message"].(string); message != "" {
 			return printable(message, 1024)

@@ -233,7 +233,7 @@ func (s *Server) serveLog(w http.ResponseWriter, req *http.Request, pod string) 
 
 func (s *Server) serveNamespace(w http.ResponseWriter, name string) {
 	s.mu.Lock()
-	missing, unguarded := s.missing[name], s.unguarded[name]
+	missing, unguarded, anew := s.missing[name], s.unguarded[name], s.anew
 	s.mu.Unlock()
 	if missing {
 		refuse(w, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, name))
@@ -243,7 +243,9 @@ func (s *Server) serveNamespace(w http.ResponseWriter, name string) {
 	if unguarded {
 		labels = nil
 	}
-	answer(w, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name, "labels": labels}})
+	answer(w, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
+		"name": name, "labels": labels, "uid": fmt.Sprintf("uid-of-%s-%d-%s", name, anew, s.URL),
+	}})
 }
 
 func reply(w http.ResponseWriter, body any, err error) {

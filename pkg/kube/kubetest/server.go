@@ -37,6 +37,7 @@ type Server struct {
 	compacted int64
 	missing   map[string]bool // namespaces
 	unguarded map[string]bool // namespaces
+	anew      int             // how often the namespaces were made anew
 	denied    map[string]bool // "verb resource"
 	trusted   []byte          // DER of a client's certificate that is known
 	requests  []string
@@ -108,6 +109,13 @@ func (s *Server) Missing(namespace string, missing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.missing[namespace] = missing
+}
+
+// Anew makes all namespaces others of the same names.
+func (s *Server) Anew() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.anew++
 }
 
 // Unguard takes the label of Pod Security from a namespace, or gives it back.
