@@ -12,6 +12,7 @@ const (
 	ServerLost      = "mgmt-lost"
 	QuorumAtRisk    = "quorum-at-risk"
 	EntriesFailed   = "entries-rolled-back"
+	EntriesLacking  = "entries-lacking"
 	EntryAddress    = "entry-address-down"
 	EntryLost       = "entry-lost"
 	KubeConflict    = "kube-conflict"

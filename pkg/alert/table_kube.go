@@ -9,6 +9,8 @@ import (
 // clusterRules are decided by a look at the clusters that entries run in.
 func clusterRules() []Rule {
 	return []Rule{
+		{Name: EntriesLacking, Severity: mesh.Warning, What: "a cluster has fewer entries than it should, and no more come",
+			Advice: "meshctl admin entry status says which pod and why: give it room, or scale down", For: time.Minute, Clear: defaultClear, Repeat: remindWarning},
 		// The event is written by whoever parks the release.
 		{Name: EntriesFailed, Severity: mesh.Warning, What: "a release of entries failed in a cluster; what ran before is put back",
 			Advice: "meshctl admin entry status says which pod and why; mend it and deploy again", Repeat: remindWarning},

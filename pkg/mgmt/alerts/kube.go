@@ -24,6 +24,9 @@ func (l *look) kubeConditions(now time.Time) (out []alert.Condition) {
 			why, _, _ := strings.Cut(st.ParkedWhy, "\n")
 			add(alert.EntriesFailed, fmt.Sprintf("release %d: %s", st.Parked, why))
 		}
+		if st.Lacking != "" {
+			add(alert.EntriesLacking, st.Lacking)
+		}
 		if len(st.Conflicts) > 0 {
 			add(alert.KubeConflict, conflicts(st.Conflicts))
 		}

@@ -23,7 +23,7 @@ func TestWhatClustersTell(t *testing.T) {
 				Cluster: id, Contact: "denied", Detail: "pods is forbidden", Since: now, Parked: 4, ParkedWhy: "pod a: ImagePullBackOff\nits log",
 				Conflicts: []mesh.KubeConflict{{Object: "Service/meshctl-entry", Field: "spec.type", Manager: "kubectl"}},
 				Addresses: []mesh.KubeAddress{{Host: "192.0.2.1", Port: 443, Tried: now}, {Host: "192.0.2.2", Port: 443, Tried: now, Up: true}, {Host: "192.0.2.3", Port: 443}},
-				Policy:    mesh.PolicyOpen,
+				Policy:    mesh.PolicyOpen, Lacking: "3 of 5 pods are ready, and no more come: pod b: Unschedulable",
 			}))
 	})
 	w.run()
@@ -31,7 +31,8 @@ func TestWhatClustersTell(t *testing.T) {
 	w.pass(5 * time.Minute)
 	causes := map[string]string{
 		alert.KubeUnreachable: "denied: pods is forbidden", alert.EntriesFailed: "release 4: pod a: ImagePullBackOff",
-		alert.KubeConflict: "spec.type of Service/meshctl-entry is kept by kubectl", alert.EntryAddress: "192.0.2.1:443",
+		alert.EntriesLacking: "3 of 5 pods are ready",
+		alert.KubeConflict:   "spec.type of Service/meshctl-entry is kept by kubectl", alert.EntryAddress: "192.0.2.1:443",
 		alert.PolicyOpen: "forbids", alert.KubeCredential: "it ends at ",
 	}
 	for rule, cause := range causes {

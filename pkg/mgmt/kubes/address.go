@@ -192,9 +192,9 @@ func (l *Lookout) settle(ctx context.Context, cluster mesh.KubeID, k *look, err 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now().UTC()
+	now := time.Now()
 	before := k.KubeAddress
-	turned := k.note(now, err)
+	turned := k.note(now.UTC(), err)
 	every := l.every()
 	k.trying, k.due = false, now.Add(every-every/10+rand.N(every/5+1))
 	if turned && k.Source != mesh.AddressName {

@@ -29,7 +29,7 @@ func (s *Service) Render(ctx context.Context, c mesh.KubeCluster, r mesh.EntryRe
 		return nil, err
 	}
 	h := &hosts{resolver: s.Resolver}
-	h.look(ctx, cfg.MgmtAddresses, s.now())
+	h.look(ctx, cfg.MgmtAddresses, s.instant())
 	return s.render(c, r, kube.Epoch{Mesh: s.Epoch()}, cfg.MgmtAddresses, h, targets)
 }
 

@@ -24,12 +24,15 @@ type Pace struct {
 	Drift time.Duration // between two events about changes of others; 10 min
 	// Silence is how long the child may say nothing of a cluster; 2 min.
 	Silence time.Duration
+	// Sweep is between two looks for what is left in a cluster without entries; 10 min.
+	Sweep time.Duration
 }
 
 func (p Pace) withDefaults() Pace {
 	return Pace{
 		Look: cmp.Or(p.Look, 2*time.Second), Write: cmp.Or(p.Write, 10*time.Second), Beat: cmp.Or(p.Beat, time.Minute),
 		Names: cmp.Or(p.Names, time.Minute), Tries: p.Tries, Drift: cmp.Or(p.Drift, 10*time.Minute), Silence: cmp.Or(p.Silence, 2*time.Minute),
+		Sweep: cmp.Or(p.Sweep, 10*time.Minute),
 	}
 }
 
@@ -48,15 +51,28 @@ type term struct {
 	said    map[string]string // the last fault of a part, so that each is logged once
 }
 
-// sight is what one leader knows of a cluster, beside its state.
+// sight is what one leader knows of a cluster, beside its state. Its times are of the
+// monotonic clock.
 type sight struct {
 	last  *kube.Observation // of what is ordered; nil: none yet
+	heard time.Time         // when it came
 	asked time.Time         // since when the child could have said something; zero: it is not asked
+	still still             // since when nothing has moved
+	swept time.Time         // when it was last looked for what is left; zero: not yet
 	fault string            // why nothing new is ordered
 	wrote time.Time         // the state
 	drift []string          // what others changed, and nobody was told of yet
 	put   int               // how often something was put right
 	told  time.Time         // when people were told of that
+}
+
+// about is the last observation, if it is of the cluster as it is meant now; nil is
+// none.
+func (s *sight) about(c mesh.KubeCluster) *kube.Observation {
+	if s.last == nil || s.last.Mark != mark(c) {
+		return nil
+	}
+	return s.last
 }
 
 // Lead keeps the clusters as they should be until ctx ends.
@@ -117,6 +133,7 @@ func (t *term) look(ctx context.Context) {
 	for _, id := range slices.Sorted(maps.Keys(clusters)) {
 		c := clusters[id]
 		t.step(ctx, "state", object(id), func() error { return t.settle(ctx, c) })
+		t.step(ctx, "namespace", object(id), func() error { return t.place(ctx, c) })
 		t.step(ctx, "removal", object(id), func() error { return t.finish(ctx, c) })
 		t.step(ctx, "order", object(id), func() error { return t.order(c) })
 	}
@@ -143,7 +160,7 @@ func (t *term) take() {
 	var came []kube.Observation
 	t.set(func() {
 		for _, o := range t.came {
-			if _, ok := t.works[o.Cluster]; ok {
+			if w, ok := t.works[o.Cluster]; ok && w.Mark == o.Mark {
 				came = append(came, o)
 			}
 		}
@@ -151,8 +168,13 @@ func (t *term) take() {
 	})
 	for _, o := range came {
 		s := t.sight(o.Cluster)
-		s.last = &o
-		s.drift = append(s.drift, o.Drift...)
+		s.last, s.heard = &o, t.instant()
+		s.still.see(&o, s.heard)
+		news := o.Drift
+		if c, _ := t.kubes.Get(o.Cluster); idle(c) {
+			news = o.Swept
+		}
+		s.drift = append(s.drift, news...)
 		s.drift = s.drift[:min(len(s.drift), maxDrift)]
 		s.put += len(o.Drift)
 	}
@@ -185,7 +207,7 @@ func (t *term) lookUp(ctx context.Context) {
 	for ctx.Err() == nil {
 		changed := t.config.Changed()
 		cfg, _ := t.config.Get(store.ConfigKey)
-		if t.hosts.look(ctx, cfg.MgmtAddresses, t.now()) {
+		if t.hosts.look(ctx, cfg.MgmtAddresses, t.instant()) {
 			t.nudge()
 		}
 		select {

@@ -44,24 +44,20 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 		put(g.up, number(st.Contact == ""))
 		put(g.conflicts, len(st.Conflicts))
 		put(g.parked, int(st.Parked))
-		ready, ending, up := count(st)
+		pods, up := st.Counted(), upOfState(st)
 		put(g.pods, st.Rollout.Desired, "desired")
-		put(g.pods, ready, "ready")
-		put(g.pods, ending, "draining")
+		put(g.pods, pods.Ready, "ready")
+		put(g.pods, pods.Ending, "draining")
 		put(g.addresses, up, "up")
 		put(g.addresses, len(st.Addresses)-up, "down")
 	}
 }
 
-func count(st mesh.KubeState) (ready, ending, up int) {
-	for _, p := range st.Pods {
-		ready += number(p.Ready && !p.Ending)
-		ending += number(p.Ending)
-	}
+func upOfState(st mesh.KubeState) (up int) {
 	for _, a := range st.Addresses {
 		up += number(a.Up)
 	}
-	return ready, ending, up
+	return up
 }
 
 func number(yes bool) int {

@@ -16,6 +16,7 @@ type story struct {
 	c      mesh.KubeCluster
 	st     mesh.KubeState
 	now    time.Time
+	still  still
 	events []mesh.Event
 }
 
@@ -38,10 +39,12 @@ func (s *story) see(after time.Duration, o kube.Observation) {
 	s.now = s.now.Add(after)
 	o.Release, o.At = s.ordered().Number, s.now
 	var events []mesh.Event
-	s.st, events = next(s.c, s.st, &o, false, s.now)
+	s.still.see(&o, s.now)
+	pulse := pulse{still: s.still.lasts(s.now)}
+	s.st, events = next(s.c, s.st, &o, pulse, s.now)
 	s.events = append(s.events, events...)
 	// Deciding again on what was decided changes nothing.
-	again, more := next(s.c, s.st, &o, false, s.now)
+	again, more := next(s.c, s.st, &o, pulse, s.now)
 	if len(more) != 0 || again.Ran != s.st.Ran || again.Parked != s.st.Parked {
 		s.t.Errorf("a second look makes %+v and tells %+v", again, more)
 	}
@@ -230,7 +233,7 @@ func TestPausedRemovedAndIdle(t *testing.T) {
 func TestAClusterThatIsAway(t *testing.T) {
 	s := newStory(t)
 	s.want()
-	first, _ := next(s.c, s.st, nil, false, s.now)
+	first, _ := next(s.c, s.st, nil, pulse{}, s.now)
 	if first.Contact != mesh.KubeStarting || !first.Well() {
 		t.Errorf("before the first answer: %+v", first)
 	}
@@ -249,7 +252,7 @@ func TestAClusterThatIsAway(t *testing.T) {
 	if !s.st.Well() || s.st.Seen != s.now || s.st.Since != s.now {
 		t.Errorf("%+v", s.st)
 	}
-	quiet, _ := next(s.c, s.st, &kube.Observation{At: s.now}, true, s.now.Add(time.Hour))
+	quiet, _ := next(s.c, s.st, &kube.Observation{At: s.now}, pulse{silent: true}, s.now.Add(time.Hour))
 	if quiet.Well() || !strings.Contains(quiet.Detail, "child process") {
 		t.Errorf("of a child that says nothing: %+v", quiet)
 	}
@@ -258,7 +261,7 @@ func TestAClusterThatIsAway(t *testing.T) {
 	// What is about another release says how the API is, and nothing of the pods.
 	s.want()
 	o := kube.Observation{Release: 1, At: s.now, Stuck: true, Applied: true, Desired: 3, Pods: pods(1, 1)}
-	st, events := next(s.c, s.st, &o, false, s.now)
+	st, events := next(s.c, s.st, &o, pulse{}, s.now)
 	if len(events) != 0 || len(st.Pods) != 3 || st.Parked != 0 {
 		t.Errorf("%+v, %+v", st, events)
 	}
@@ -277,5 +280,89 @@ func TestProblemsOfACluster(t *testing.T) {
 	}
 	if p := Problems(mesh.KubeCluster{}, mesh.KubeState{}, now); len(p) != 0 {
 		t.Errorf("%q", p)
+	}
+}
+
+// A change of the number of pods for which there is no room is no release that
+// failed: nothing is put back, and people are told after the deadline.
+func TestPodsForWhichThereIsNoRoom(t *testing.T) {
+	s := newStory(t)
+	s.want()
+	s.see(0, s.runs())
+	s.told(mesh.EventEntriesRolled)
+	s.want()
+	s.c.Wanted.Pods = 1 // as many as five of the same
+	full := kube.Observation{Applied: true, Desired: 5, Updated: 5, Ready: 3, Pods: append(pods(1, 3),
+		mesh.KubePod{Name: "pod-d", Release: 1, Reason: "Unschedulable: 0/3 nodes are available: 3 Insufficient cpu."}, mesh.KubePod{Name: "pod-e", Release: 1})}
+	s.see(0, full)
+	s.see(4*time.Minute, full)
+	s.is(mesh.KubeRolling, 1, 0)
+	s.see(2*time.Minute, full)
+	s.is(mesh.KubeLacking, 1, 0)
+	if want := "3 of 5 pods are ready, and no more come: pod pod-d: Unschedulable: 0/3 nodes are available: 3 Insufficient cpu."; s.st.Lacking != want {
+		t.Errorf("it says %q, want %q", s.st.Lacking, want)
+	}
+	if p := Problems(s.c, s.st, s.now); len(p) != 1 || p[0] != s.st.Lacking {
+		t.Errorf("problems: %q", p)
+	}
+	// The next leader has seen nothing stand still yet.
+	s.still = still{}
+	s.see(time.Second, full)
+	s.is(mesh.KubeLacking, 1, 0)
+	full.Stuck = true // as a daemonset may say
+	s.see(time.Hour, full)
+	s.is(mesh.KubeLacking, 1, 0)
+	s.told()
+	there := s.runs()
+	there.Desired, there.Updated, there.Ready = 5, 5, 5
+	s.see(time.Minute, there)
+	s.is(mesh.KubeComplete, 2, 0)
+	if s.st.Lacking != "" {
+		t.Errorf("it still says %q", s.st.Lacking)
+	}
+	s.told(mesh.EventEntriesRolled)
+	// A node is lost later, and there is no room for its pods.
+	there.Ready = 4
+	s.see(time.Minute, there)
+	s.is(mesh.KubeComplete, 2, 0)
+	s.see(time.Hour, there)
+	s.is(mesh.KubeLacking, 2, 0)
+}
+
+// The clock on the wall may be set to anything: a release is given up after the
+// deadline by the clock of the process.
+func TestAWallClockThatJumpsGivesUpNothing(t *testing.T) {
+	s := newStory(t)
+	s.want()
+	o := kube.Observation{Problems: []string{"Service/meshctl-entry: the port is taken"}}
+	s.see(0, o)
+	st, events := next(s.c, s.st, &kube.Observation{Release: 1, Problems: o.Problems}, pulse{still: time.Minute}, s.now.Add(24*time.Hour))
+	if st.Parked != 0 || len(events) != 0 {
+		t.Errorf("parked %d, %+v", st.Parked, events)
+	}
+	s.see(6*time.Minute, o)
+	s.is(mesh.KubeFailed, 0, 1)
+}
+
+func TestAPauseIsNoStandstill(t *testing.T) {
+	var s still
+	now := time.Now()
+	o := &kube.Observation{Release: 1, Desired: 3}
+	s.see(o, now)
+	s.see(o, now.Add(time.Minute))
+	if got := s.lasts(now.Add(time.Minute)); got != time.Minute {
+		t.Errorf("still for %v", got)
+	}
+	for name, change := range map[string]func(*kube.Observation){
+		"paused":   func(o *kube.Observation) { o.Paused = true },
+		"a figure": func(o *kube.Observation) { o.Ready++ },
+		"release":  func(o *kube.Observation) { o.Release++ },
+	} {
+		s, o := s, *o
+		change(&o)
+		s.see(&o, now.Add(time.Hour))
+		if got := s.lasts(now.Add(time.Hour)); got != 0 {
+			t.Errorf("%s: still for %v", name, got)
+		}
 	}
 }

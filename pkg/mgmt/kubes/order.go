@@ -1,6 +1,9 @@
 package kubes
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -49,9 +52,12 @@ func (t *term) order(c mesh.KubeCluster) error {
 }
 
 func (t *term) draw(c mesh.KubeCluster) error {
-	if c.Wanted.Number == 0 && !c.Removing {
+	if idle(c) && !t.sweeps(c) {
 		t.give(c.ID, nil)
 		return nil
+	}
+	if w, ok := t.work(c.ID); ok && w.Release == 0 && !idle(c) && !c.Removing {
+		t.give(c.ID, nil) // whatever becomes of what is wanted by now, it is not to be taken away
 	}
 	st, _ := t.states.Get(c.ID)
 	rel := c.Ordered(st)
@@ -59,8 +65,8 @@ func (t *term) draw(c mesh.KubeCluster) error {
 	if err != nil {
 		return err
 	}
-	work := kube.Work{Cluster: c.ID, API: api, Mesh: t.Mesh, Epoch: t.epoch, Release: rel.Number}
-	if !c.Removing {
+	work := kube.Work{Cluster: c.ID, API: api, Mesh: t.Mesh, Epoch: t.epoch, Release: rel.Number, Mark: mark(c)}
+	if rel.Number != 0 {
 		cfg, _ := t.config.Get(store.ConfigKey)
 		if work.Objects, err = t.render(c, rel, t.epoch, cfg.MgmtAddresses, t.hosts, t.targets.All()); err != nil {
 			return err
@@ -68,6 +74,14 @@ func (t *term) draw(c mesh.KubeCluster) error {
 	}
 	t.give(c.ID, &work)
 	return nil
+}
+
+// work is what is ordered in a cluster.
+func (t *term) work(id mesh.KubeID) (kube.Work, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w, ok := t.works[id]
+	return w, ok
 }
 
 // give orders work, or with nil that nobody looks at the cluster.
@@ -86,9 +100,38 @@ func (t *term) give(id mesh.KubeID, work *kube.Work) {
 	}
 	switch s := t.sight(id); {
 	case work == nil:
-		s.last, s.asked = nil, time.Time{}
-	case !had:
-		s.last, s.asked = nil, t.now()
+		s.last, s.still, s.asked = nil, still{}, time.Time{}
+	case !had, old.Mark != work.Mark:
+		s.last, s.still, s.asked = nil, still{}, t.instant()
 	}
 	t.Wake()
+}
+
+// mark is of one connection to a cluster and one removal there: what was seen before
+// tells nothing of what is.
+func mark(c mesh.KubeCluster) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{
+		c.Server, c.CA, c.ServerName, string(c.Auth), string(c.Credential), c.Namespace, fmt.Sprint(c.Removals),
+	}))
+	return hex.EncodeToString(sum[:8])
+}
+
+// idle: nothing is wanted in the cluster, and nothing of ours should be there.
+func idle(c mesh.KubeCluster) bool { return c.Wanted.Number == 0 && !c.Removing }
+
+// sweeps says whether to look now for what is left in a cluster where nothing is
+// wanted: a leader that was paused in the middle of a write may have made it again
+// after its successor had taken it away. That is looked for when the office begins,
+// and from time to time.
+func (t *term) sweeps(c mesh.KubeCluster) bool {
+	s, now := t.sight(c.ID), t.instant()
+	if _, at := t.work(c.ID); !at {
+		return s.swept.IsZero() || now.Sub(s.swept) >= t.pace.Sweep
+	}
+	o := s.about(c)
+	if o == nil && now.Sub(s.asked) < t.pace.Silence || o != nil && o.Failure == kube.NoFailure && !o.Removed {
+		return true
+	}
+	s.swept = now
+	return false
 }

@@ -16,9 +16,8 @@ const (
 	// podNew is how long after it has joined an entry may be a pod that no
 	// observation has: clocks differ, and watches are late.
 	podNew = time.Minute
-	// podsAtOnce is how many entries one change is about, and podsKnown how many
-	// pods an observation has at most: with so many it does not have them all.
-	podsAtOnce, podsKnown = 30, 1000
+	// podsAtOnce is how many entries one change is about.
+	podsAtOnce = 30
 )
 
 // policy is whether the pods of a cluster find shut what they may not reach. One
@@ -81,15 +80,19 @@ func (t *term) judgePods(ctx context.Context, clusters map[mesh.KubeID]mesh.Kube
 // cluster in which nothing is wanted has none that count.
 func (t *term) podsOf(clusters map[mesh.KubeID]mesh.KubeCluster, id mesh.KubeID) map[string]bool {
 	have := map[string]bool{}
-	if c, ok := clusters[id]; !ok || c.Wanted.Number == 0 && !c.Removing {
+	c, ok := clusters[id]
+	if !ok || idle(c) {
 		return have
 	}
-	o := t.sight(id).last
-	if o == nil || o.Failure != kube.NoFailure || len(o.Pods) >= podsKnown {
+	o := t.sight(id).about(c)
+	if o == nil || o.Failure != kube.NoFailure || len(o.Pods)+len(o.More) < o.Tally.All {
 		return nil
 	}
 	for _, p := range o.Pods {
 		have[p.UID] = true
+	}
+	for _, uid := range o.More {
+		have[uid] = true
 	}
 	return have
 }
@@ -97,7 +100,7 @@ func (t *term) podsOf(clusters map[mesh.KubeID]mesh.KubeCluster, id mesh.KubeID)
 // seenSince says whether the cluster was looked at well after an entry joined.
 func (t *term) seenSince(clusters map[mesh.KubeID]mesh.KubeCluster, e mesh.Entry) bool {
 	at := t.now()
-	if c, ok := clusters[e.Pod.Cluster]; ok && (c.Wanted.Number != 0 || c.Removing) {
+	if c, ok := clusters[e.Pod.Cluster]; ok && !idle(c) {
 		at = t.sight(e.Pod.Cluster).last.At
 	}
 	return at.Sub(e.Joined) > podNew

@@ -77,11 +77,16 @@ func (s *Service) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-func (s *Service) now() time.Time {
+// now is for what is written down.
+func (s *Service) now() time.Time { return s.instant().UTC() }
+
+// instant is for what is measured: its differences are those of the monotonic clock,
+// whatever somebody makes of the wall's.
+func (s *Service) instant() time.Time {
 	if s.Now != nil {
-		return s.Now().UTC()
+		return s.Now()
 	}
-	return time.Now().UTC()
+	return time.Now()
 }
 
 func (s *Service) set(f func()) {

@@ -23,7 +23,7 @@ const notOrdered = "changes wait: "
 
 // settle writes how a cluster is, when that is worth it.
 func (t *term) settle(ctx context.Context, c mesh.KubeCluster) error {
-	now, s := t.now(), t.sight(c.ID)
+	now, s := t.instant(), t.sight(c.ID)
 	st, ok := t.states.Get(c.ID)
 	t.watchAddresses(c, st, s)
 	want, events := t.next(c, st, s, now)
@@ -78,21 +78,32 @@ func (t *term) note(id mesh.KubeID, was, is mesh.KubeState, s *sight, now time.T
 
 // next is the state after this look.
 func (t *term) next(c mesh.KubeCluster, st mesh.KubeState, s *sight, now time.Time) (mesh.KubeState, []mesh.Event) {
-	heard := s.asked
-	if s.last != nil {
-		heard = s.last.At
+	heard, o := s.asked, s.about(c)
+	if o != nil {
+		heard = s.heard
 	}
-	out, events := next(c, st, s.last, !s.asked.IsZero() && now.Sub(heard) > t.pace.Silence, now)
+	p := pulse{silent: !s.asked.IsZero() && now.Sub(heard) > t.pace.Silence, still: s.still.lasts(now)}
+	now = now.UTC()
+	out, events := next(c, st, o, p, now)
 	out.Problems = slices.DeleteFunc(slices.Clone(out.Problems), func(p string) bool { return strings.HasPrefix(p, notOrdered) })
 	if s.fault != "" {
 		out.Problems = append(out.Problems, notOrdered+s.fault)
 	}
+	if other := t.shared(c, o); other != "" {
+		out.Problems = append(out.Problems, "its namespace is that of cluster "+other+", too: forget one of them (meshctl admin kube remove NAME --abandon)")
+	}
+	if idle(c) {
+		s.put = 0
+	}
 	out.Server, out.Drift = t.Server, s.put
 	out.Policy = t.policy(c, st)
 	out.Addresses = t.lookout.Seen(c.ID)
-	if t.driftDue(s, now) {
-		events = append(events, mesh.Event{Time: now, Type: mesh.EventKubeDrift, Severity: mesh.Info, Object: object(c.ID),
-			Cause: "others changed what meshctl keeps, and it was put right: " + strings.Join(s.drift, ", ")})
+	if t.driftDue(s, t.instant()) {
+		cause := "others changed what meshctl keeps, and it was put right: "
+		if idle(c) {
+			cause = "something of ours was left where no entries are wanted, and was removed: "
+		}
+		events = append(events, mesh.Event{Time: now, Type: mesh.EventKubeDrift, Severity: mesh.Info, Object: object(c.ID), Cause: cause + strings.Join(s.drift, ", ")})
 	}
 	return out, events
 }
@@ -106,7 +117,7 @@ func (t *term) driftDue(s *sight, now time.Time) bool {
 func (t *term) worth(st, want mesh.KubeState, s *sight, now time.Time) bool {
 	since := now.Sub(s.wrote)
 	calm := func(v mesh.KubeState) mesh.KubeState {
-		v.Seen, v.Pods, v.Drift = time.Time{}, nil, 0
+		v.Seen, v.Pods, v.Tally, v.Drift = time.Time{}, nil, mesh.KubeTally{}, 0
 		v.Rollout.Moved, v.Rollout.Desired, v.Rollout.Updated, v.Rollout.Ready, v.Rollout.Old = time.Time{}, 0, 0, 0, 0
 		v.Addresses = slices.Clone(v.Addresses)
 		for i := range v.Addresses {
@@ -146,7 +157,7 @@ func normal(v mesh.KubeState) mesh.KubeState {
 // said anything, those that were known.
 func (t *term) watchAddresses(c mesh.KubeCluster, st mesh.KubeState, s *sight) {
 	rel := c.Ordered(st)
-	switch o := s.last; {
+	switch o := s.about(c); {
 	case rel.Number == 0:
 		t.lookout.Watch(c.ID, nil, nil)
 	case o != nil && o.Release == rel.Number && (o.Failure == kube.NoFailure || len(o.Addresses) > 0):
@@ -159,16 +170,22 @@ func (t *term) watchAddresses(c mesh.KubeCluster, st mesh.KubeState, s *sight) {
 // finish forgets what was wanted in a cluster that has been emptied.
 func (t *term) finish(ctx context.Context, c mesh.KubeCluster) error {
 	s := t.sight(c.ID)
-	if !c.Removing || s.last == nil || s.last.Release != 0 || s.last.Failure != kube.NoFailure || !s.last.Removed {
+	if o := s.about(c); !c.Removing || o == nil || o.Release != 0 || o.Failure != kube.NoFailure || !o.Removed {
 		return nil
 	}
 	_, err := t.Store.Change(ctx, store.By{Actor: actor}, "entry.uninstalled", func(tx *store.Tx) error {
+		st, err := store.Get(tx, t.Store.KubeStates, c.ID)
+		if err != nil && !errors.Is(err, mesh.ErrNotFound) {
+			return err
+		}
 		return store.Update(tx, t.Store.Kubes, c.ID, func(c *mesh.KubeCluster) error {
-			if !c.Removing {
+			if !c.Removing || s.about(*c) == nil {
 				return fmt.Errorf("kubes: %s is not being emptied any more: %w", c.Name, mesh.ErrConflict)
 			}
 			if c.Wanted.Number != 0 {
-				c.Earlier = append(slices.Clone(c.Earlier), c.Wanted)
+				was := c.Wanted
+				was.Failed = was.Number == st.Parked
+				c.Earlier = append(slices.Clone(c.Earlier), was)
 				c.Earlier = c.Earlier[max(0, len(c.Earlier)-mesh.MaxReleases):]
 			}
 			c.Wanted, c.Removing, c.Paused = mesh.EntryRelease{}, false, false
@@ -176,6 +193,7 @@ func (t *term) finish(ctx context.Context, c mesh.KubeCluster) error {
 		})
 	})
 	if err == nil {
+		s.swept = t.instant()
 		t.Log.Info("entries of a cluster taken away", "object", object(c.ID))
 	}
 	return err

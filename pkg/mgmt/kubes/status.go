@@ -35,6 +35,9 @@ func Problems(c mesh.KubeCluster, st mesh.KubeState, now time.Time) []string {
 	if st.Parked != 0 {
 		say("release %d failed and is parked: %s", st.Parked, firstLine(st.ParkedWhy))
 	}
+	if st.Lacking != "" {
+		say("%s", st.Lacking)
+	}
 	for _, k := range st.Conflicts {
 		say("%s: %s is kept otherwise by %s", k.Object, k.Field, k.Manager)
 	}

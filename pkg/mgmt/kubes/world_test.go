@@ -150,7 +150,7 @@ func (w *world) ordered(s *server, release int64) kube.Work {
 // until the state is as wanted.
 func (w *world) says(s *server, release int64, o kube.Observation, what string, ok func(mesh.KubeState) bool) {
 	w.t.Helper()
-	w.ordered(s, release)
+	o.Mark = w.ordered(s, release).Mark
 	eventually(w.t, what, func() bool {
 		o.Cluster, o.Release, o.At = w.cluster, release, s.now()
 		s.Ended(o)
