@@ -95,17 +95,22 @@ The cluster is asked before it is added.`,
 func newKubeSet(a *adminCLI, n noun[admin.KubeView]) *cobra.Command {
 	var f kubeconfigFlags
 	var name string
+	var moved bool
 	c := &cobra.Command{
 		Use: "set CLUSTER", Short: "Change a cluster's name, or how it is reached", Args: takes(n.arg()), ValidArgsFunction: completeArgs(a, n.refs),
 		Long: `Change a cluster's name, or how it is reached, as before a credential ends. The cluster is
-asked with the new one first. Pods go on meanwhile.`,
+asked with the new one first. Pods go on meanwhile.
+
+A kubeconfig that leads to another cluster or namespace than the one that entries are
+deployed in is refused, unless the old one is gone and --moved says so: what is wanted
+is then made anew in the new one.`,
 		Example: "  meshctl admin kube set north --kubeconfig north.kubeconfig",
 		RunE: a.run(func(ctx context.Context, s *adminSession, args []string) error {
 			if err := s.needChange("kubeconfig", "name"); err != nil {
 				return err
 			}
-			req := admin.KubeSetRequest{Ref: args[0], Name: given(s, "name", name), Unchecked: f.unchecked}
-			for _, flag := range []string{"context", "tls-server-name", "unchecked"} {
+			req := admin.KubeSetRequest{Ref: args[0], Name: given(s, "name", name), Unchecked: f.unchecked, Moved: moved}
+			for _, flag := range []string{"context", "tls-server-name", "unchecked", "moved"} {
 				if f.file == "" && s.cmd.Flags().Changed(flag) {
 					return usagef("--%s is about a kubeconfig", flag).hint("give --kubeconfig FILE, too")
 				}
@@ -126,5 +131,6 @@ asked with the new one first. Pods go on meanwhile.`,
 	}
 	f.flags(c)
 	c.Flags().StringVar(&name, "name", "", "new name")
+	c.Flags().BoolVar(&moved, "moved", false, "the cluster or namespace of before is gone: deploy anew where the kubeconfig leads")
 	return c
 }

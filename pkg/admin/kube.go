@@ -9,18 +9,20 @@ import (
 
 // KubeView is a Kubernetes cluster as shown, without its credential.
 type KubeView struct {
-	ID         mesh.KubeID         `json:"id"`
-	Name       string              `json:"name"`
-	Server     string              `json:"server"`
-	ServerName string              `json:"serverName,omitzero"`
-	Auth       mesh.KubeAuth       `json:"auth"`
-	Ends       time.Time           `json:"ends,omitzero"` // of the credential
-	Namespace  string              `json:"namespace"`
-	Added      time.Time           `json:"added"`
-	Wanted     mesh.EntryRelease   `json:"wanted,omitzero"`
-	Earlier    []mesh.EntryRelease `json:"earlier,omitzero"`
-	Paused     bool                `json:"paused,omitzero"`
-	Removing   bool                `json:"removing,omitzero"`
+	ID         mesh.KubeID   `json:"id"`
+	Name       string        `json:"name"`
+	Server     string        `json:"server"`
+	ServerName string        `json:"serverName,omitzero"`
+	Auth       mesh.KubeAuth `json:"auth"`
+	Ends       time.Time     `json:"ends,omitzero"` // of the credential
+	Namespace  string        `json:"namespace"`
+	// NamespaceUID is which namespace that is; "" before the cluster was asked.
+	NamespaceUID string              `json:"namespaceUID,omitzero"`
+	Added        time.Time           `json:"added"`
+	Wanted       mesh.EntryRelease   `json:"wanted,omitzero"`
+	Earlier      []mesh.EntryRelease `json:"earlier,omitzero"`
+	Paused       bool                `json:"paused,omitzero"`
+	Removing     bool                `json:"removing,omitzero"`
 	// State is nil before somebody looked at the cluster.
 	State *mesh.KubeState `json:"state,omitzero"`
 	// Entries are those that are pods of this cluster, by pod UID.
@@ -78,6 +80,9 @@ type KubeSetRequest struct {
 	Name       *string         `json:"name,omitempty"`
 	Connection *KubeConnection `json:"connection,omitempty"`
 	Unchecked  bool            `json:"unchecked,omitzero"`
+	// Moved takes a connection that leads to another namespace although entries are
+	// deployed: the old one is gone, and what was seen of it is forgotten.
+	Moved bool `json:"moved,omitzero"`
 }
 
 // KubeRemoveRequest forgets a cluster. Abandon leaves alone what is deployed there.
@@ -141,8 +146,10 @@ type DNSRecord struct {
 // The methods about clusters, and the entries in them. The connection to a cluster
 // is an owner's to change.
 var (
-	KubeList   = Method[Page, List[KubeView]]{"KubeList", auditor}
-	KubeGet    = Method[Ref, KubeView]{"KubeGet", auditor}
+	KubeList = Method[Page, List[KubeView]]{"KubeList", auditor}
+	KubeGet  = Method[Ref, KubeView]{"KubeGet", auditor}
+	// KubeLook is KubeGet without Entries, for those who look on: it costs two reads.
+	KubeLook   = Method[Ref, KubeView]{"KubeLook", auditor}
 	KubeRBACOf = Method[KubeRBACRequest, KubeManifest]{"KubeRBACOf", auditor}
 	KubeAdd    = Method[KubeAddRequest, KubeView]{"KubeAdd", owner}
 	KubeSet    = Method[KubeSetRequest, KubeView]{"KubeSet", owner}

@@ -159,7 +159,7 @@ func Table() map[string]mesh.AdminRole {
 		BackupGet, BackupRun, BackupVerify, BackupSet, BackupRemoteAdd, BackupRemoteRemove, BackupRemoteSettle,
 		BackupRecipientAdd, BackupRecipientRemove, BackupRevert,
 		BotCodeCreate, BotUserList, BotUserSet, BotStatusGet,
-		KubeList, KubeGet, KubeRBACOf, KubeAdd, KubeSet, KubeRemove, KubeCheck,
+		KubeList, KubeGet, KubeLook, KubeRBACOf, KubeAdd, KubeSet, KubeRemove, KubeCheck,
 		EntryDeploy, EntryRender, EntryPlanOf, EntryRollout, EntryUninstall, DNSRecordsOf,
 	} {
 		name, need := m.describe()

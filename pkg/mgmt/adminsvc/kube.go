@@ -30,6 +30,7 @@ func (s *Service) kubeBindings() []admin.Binding {
 	return []admin.Binding{
 		admin.KubeList.Handle(s.kubeList),
 		admin.KubeGet.Handle(s.kubeGet),
+		admin.KubeLook.Handle(s.kubeLook),
 		admin.KubeRBACOf.Handle(s.kubeRBAC),
 		admin.KubeAdd.Handle(s.kubeAdd),
 		admin.KubeSet.Handle(s.kubeSet),
@@ -59,6 +60,28 @@ func (s *Service) kubeGet(ctx context.Context, req admin.Ref) (admin.KubeView, e
 		return admin.KubeView{}, err
 	}
 	return s.kubeView(ctx, c)
+}
+
+// kubeLook is asked for twice a second by everybody who waits for something.
+func (s *Service) kubeLook(ctx context.Context, req admin.Ref) (admin.KubeView, error) {
+	c, err := s.Store.Kubes.Lookup(ctx, req.Ref)
+	if err != nil {
+		return admin.KubeView{}, err
+	}
+	v := viewOf(c)
+	st, err := s.Store.KubeStates.Get(ctx, c.ID)
+	if err == nil {
+		v.State = &st.Value
+	}
+	return v, ignoreAbsent(err)
+}
+
+// viewOf is a cluster without what was seen of it.
+func viewOf(c mesh.KubeCluster) admin.KubeView {
+	return admin.KubeView{
+		ID: c.ID, Name: c.Name, Server: c.Server, ServerName: c.ServerName, Auth: c.Auth, Ends: c.Ends, Namespace: c.Namespace,
+		NamespaceUID: c.NamespaceUID, Added: c.Added, Wanted: c.Wanted, Earlier: c.Earlier, Paused: c.Paused, Removing: c.Removing,
+	}
 }
 
 func (s *Service) kubeView(ctx context.Context, c mesh.KubeCluster) (admin.KubeView, error) {
@@ -94,10 +117,8 @@ func (s *Service) kubeViewer(ctx context.Context) (func(mesh.KubeCluster) admin.
 		pods[e.Pod.Cluster][e.Pod.UID] = known.entry(e)
 	}
 	return func(c mesh.KubeCluster) admin.KubeView {
-		v := admin.KubeView{
-			ID: c.ID, Name: c.Name, Server: c.Server, ServerName: c.ServerName, Auth: c.Auth, Ends: c.Ends, Namespace: c.Namespace, Added: c.Added,
-			Wanted: c.Wanted, Earlier: c.Earlier, Paused: c.Paused, Removing: c.Removing, Entries: pods[c.ID],
-		}
+		v := viewOf(c)
+		v.Entries = pods[c.ID]
 		if st, ok := states[c.ID]; ok {
 			v.State = &st
 		}
@@ -172,7 +193,8 @@ func (s *Service) taken(tx *store.Tx, c mesh.KubeCluster) error {
 		return fmt.Errorf("admin: cluster %s: there are %d already, the most there may be: %w", c.Name, len(others), mesh.ErrInvalid)
 	}
 	for _, o := range others {
-		if o.Server == c.Server && o.Namespace == c.Namespace {
+		one := c.NamespaceUID != "" && o.NamespaceUID == c.NamespaceUID // whatever URLs lead to it
+		if one || o.Server == c.Server && o.Namespace == c.Namespace {
 			err := fmt.Errorf("admin: cluster %s: namespace %s of %s is that of cluster %s: %w", c.Name, c.Namespace, c.Server, o.Name, mesh.ErrExists)
 			return mesh.WithHint(err, fmt.Sprintf("to change how it is reached: meshctl admin kube set %s --kubeconfig FILE; to have more entries there, another --namespace", o.Name))
 		}

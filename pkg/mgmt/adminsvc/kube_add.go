@@ -3,6 +3,8 @@ package adminsvc
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/kube"
@@ -24,14 +26,19 @@ func (s *Service) kubeAdd(ctx context.Context, req admin.KubeAddRequest) (admin.
 	if err := s.connect(&c, req.KubeConnection); err != nil {
 		return admin.KubeView{}, err
 	}
-	if err := s.goodConnection(ctx, c, req.Unchecked); err != nil {
+	answer, err := s.goodConnection(ctx, c, req.Unchecked)
+	if err != nil {
 		return admin.KubeView{}, err
 	}
-	err := s.change(ctx, "kube.add", func(tx *store.Tx) error {
+	c.NamespaceUID = answer.NamespaceUID
+	err = s.change(ctx, "kube.add", func(tx *store.Tx) error {
 		if err := s.taken(tx, c); err != nil {
 			return err
 		}
-		return store.Create(tx, s.Store.Kubes, c.ID, c)
+		if err := store.Create(tx, s.Store.Kubes, c.ID, c); err != nil || req.Unchecked {
+			return err
+		}
+		return s.looked(tx, c, answer)
 	})
 	if err != nil {
 		return admin.KubeView{}, err
@@ -50,24 +57,35 @@ func (s *Service) kubeSet(ctx context.Context, req admin.KubeSetRequest) (admin.
 		}
 	}
 	defer s.Store.Sealing()()
+	var answer kube.Answer
 	if req.Connection != nil {
 		if err := s.connect(&c, *req.Connection); err != nil {
 			return admin.KubeView{}, err
 		}
-		if err := s.goodConnection(ctx, c, req.Unchecked); err != nil {
+		if answer, err = s.goodConnection(ctx, c, req.Unchecked); err != nil {
 			return admin.KubeView{}, err
 		}
+	} else if req.Moved {
+		return admin.KubeView{}, fmt.Errorf("admin: cluster %s: moved is about a connection, and there is none: %w", c.Name, mesh.ErrInvalid)
 	}
 	err = s.change(ctx, "kube.set", func(tx *store.Tx) error {
-		if err := s.taken(tx, c); err != nil {
+		now, err := store.Get(tx, s.Store.Kubes, c.ID)
+		if err != nil {
+			return err
+		}
+		if req.Connection != nil {
+			if err := s.led(tx, now, answer, req.Moved); err != nil {
+				return err
+			}
+			now.Server, now.CA, now.ServerName, now.Auth, now.Credential, now.Ends = c.Server, c.CA, c.ServerName, c.Auth, c.Credential, c.Ends
+			now.NamespaceUID = cmp.Or(answer.NamespaceUID, now.NamespaceUID)
+		}
+		set(&now.Name, req.Name)
+		if err := s.taken(tx, now); err != nil {
 			return err
 		}
 		return store.Update(tx, s.Store.Kubes, c.ID, func(old *mesh.KubeCluster) error {
-			if req.Connection != nil {
-				old.Server, old.CA, old.ServerName, old.Auth, old.Credential, old.Ends = c.Server, c.CA, c.ServerName, c.Auth, c.Credential, c.Ends
-			}
-			set(&old.Name, req.Name)
-			c = *old
+			*old, c = now, now
 			return nil
 		})
 	})
@@ -77,15 +95,50 @@ func (s *Service) kubeSet(ctx context.Context, req admin.KubeSetRequest) (admin.
 	return s.kubeView(ctx, c)
 }
 
-func (s *Service) goodConnection(ctx context.Context, c mesh.KubeCluster, unchecked bool) error {
+// led refuses a connection that leads to another namespace than before while entries
+// are deployed there, unless that has moved: what was seen of the old one is forgotten
+// then.
+func (s *Service) led(tx *store.Tx, c mesh.KubeCluster, a kube.Answer, moved bool) error {
+	other := a.NamespaceUID != "" && c.NamespaceUID != "" && a.NamespaceUID != c.NamespaceUID
+	switch {
+	case other && c.Wanted.Number != 0 && !moved:
+		return mesh.WithHint(fmt.Errorf("admin: cluster %s: this leads to another cluster, or to another namespace %s, than the one that entries are deployed in: %w",
+			c.Name, c.Namespace, mesh.ErrConflict),
+			fmt.Sprintf("take the entries away first: meshctl admin entry uninstall %s; or, when the old cluster or its namespace is gone: --moved", c.Name))
+	case other || moved:
+		return drop(tx, s.Store.KubeStates, c.ID)
+	}
+	return nil
+}
+
+// looked keeps when a cluster was looked at in which nothing runs: nobody else looks
+// at it often.
+func (s *Service) looked(tx *store.Tx, c mesh.KubeCluster, a kube.Answer) error {
+	st, err := store.Get(tx, s.Store.KubeStates, c.ID)
+	switch now := s.now(); {
+	case errors.Is(err, mesh.ErrNotFound):
+		return store.Create(tx, s.Store.KubeStates, c.ID, mesh.KubeState{
+			Cluster: c.ID, Since: now, Seen: now, Version: a.Version, Rollout: mesh.KubeRollout{Phase: mesh.KubeIdle, Since: now},
+		})
+	case err != nil || c.Wanted.Number != 0 || st.Rollout.Phase != mesh.KubeIdle:
+		return err
+	default:
+		return store.Update(tx, s.Store.KubeStates, c.ID, func(st *mesh.KubeState) error {
+			st.Seen, st.Version = now, a.Version
+			return nil
+		})
+	}
+}
+
+func (s *Service) goodConnection(ctx context.Context, c mesh.KubeCluster, unchecked bool) (kube.Answer, error) {
 	if unchecked {
-		return nil
+		return kube.Answer{}, nil
 	}
 	answer, err := s.askKube(ctx, c, kube.AskCheck, nil)
 	if err != nil {
-		return err
+		return answer, err
 	}
-	return badAnswer(c, answer)
+	return answer, badAnswer(c, answer)
 }
 
 func (s *Service) kubeCheck(ctx context.Context, req admin.Ref) (admin.KubeChecked, error) {
@@ -94,5 +147,9 @@ func (s *Service) kubeCheck(ctx context.Context, req admin.Ref) (admin.KubeCheck
 		return admin.KubeChecked{}, err
 	}
 	answer, err := s.askKube(ctx, c, kube.AskCheck, nil)
+	if err != nil || answer.Failure != kube.NoFailure || c.Wanted.Number != 0 {
+		return admin.KubeChecked{Answer: answer}, err
+	}
+	_, err = s.Store.Update(ctx, func(tx *store.Tx) error { return s.looked(tx, c, answer) })
 	return admin.KubeChecked{Answer: answer}, err
 }

@@ -159,8 +159,12 @@ func TestEntriesAreTakenAwayOnce(t *testing.T) {
 	refused(t, err, mesh.ErrConflict, "no entries are deployed")
 	r.deploy("north", 0, layer(2))
 	for range 2 {
-		if v := must(r.entryUninstall(r.ctx(), admin.Ref{Ref: "north"}))(t); !v.Removing || v.Wanted.Number != 1 {
+		v := must(r.entryUninstall(r.ctx(), admin.Ref{Ref: "north"}))(t)
+		if !v.Removing || v.Wanted.Number != 1 {
 			t.Errorf("removing %v, release %d", v.Removing, v.Wanted.Number)
+		}
+		if c := must(r.Store.Kubes.Get(r.ctx(), v.ID))(t).Value; c.Removals != 1 {
+			t.Errorf("it was taken away %d times", c.Removals)
 		}
 	}
 	_, err = r.entryRollout(r.ctx(), admin.EntryRolloutRequest{Ref: "north", Action: "resume"})

@@ -83,6 +83,9 @@ func (s *Service) entryUninstall(ctx context.Context, req admin.Ref) (admin.Kube
 		if c.Wanted.Number == 0 {
 			return nothingThere(*c)
 		}
+		if !c.Removing {
+			c.Removals++
+		}
 		c.Removing, c.Paused = true, false
 		return nil
 	})

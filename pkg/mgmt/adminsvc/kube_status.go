@@ -21,12 +21,7 @@ func (s *Service) kubeLines(ctx context.Context) ([]admin.KubeLine, error) {
 	var out []admin.KubeLine
 	for id, c := range clusters {
 		st := states[id]
-		l := admin.KubeLine{Name: c.Name, Contact: st.Contact, Wanted: c.Wanted.Number, Release: st.Rollout.Release, Phase: st.Rollout.Phase, Desired: st.Rollout.Desired}
-		for _, p := range st.Pods {
-			if p.Ready && !p.Ending {
-				l.Ready++
-			}
-		}
+		l := admin.KubeLine{Name: c.Name, Contact: st.Contact, Wanted: c.Wanted.Number, Release: st.Rollout.Release, Phase: st.Rollout.Phase, Desired: st.Rollout.Desired, Ready: st.Counted().Ready}
 		out = append(out, l)
 	}
 	slices.SortFunc(out, func(a, b admin.KubeLine) int { return strings.Compare(a.Name, b.Name) })

@@ -101,7 +101,7 @@ func TestAClusterIsAskedBeforeItIsAdded(t *testing.T) {
 	}
 	f.err = nil
 	v := must(r.kubeAdd(r.ctx(), good))(t)
-	if v.Server != "https://kube.example.net:6443" || v.Namespace != kube.DefaultNamespace || v.State != nil {
+	if v.Server != "https://kube.example.net:6443" || v.Namespace != kube.DefaultNamespace || v.State == nil || v.State.Seen.IsZero() || !v.State.Well() {
 		t.Errorf("it is %+v", v)
 	}
 	a := f.asked[len(f.asked)-1]
@@ -221,5 +221,79 @@ func TestWhoMayDoWhatWithClusters(t *testing.T) {
 		if _, ok := admin.BotTable()[name]; ok {
 			t.Errorf("the bot may call %s", name)
 		}
+	}
+}
+
+// A namespace is one, whatever URLs lead to it: it is known by its UID.
+func TestANamespaceIsThatOfOneClusterWhateverItsURL(t *testing.T) {
+	r, f := newKubeRig(t)
+	f.answer.NamespaceUID = "uid-a"
+	v := r.cluster("north")
+	if v.NamespaceUID != "uid-a" {
+		t.Errorf("it is %q", v.NamespaceUID)
+	}
+	c := connection()
+	c.Server = "https://192.0.2.9:6443"
+	_, err := r.kubeAdd(r.ctx(), admin.KubeAddRequest{Name: "other", KubeConnection: c})
+	refused(t, err, mesh.ErrExists, "is that of cluster north")
+	f.answer.NamespaceUID = "uid-b"
+	must(r.kubeAdd(r.ctx(), admin.KubeAddRequest{Name: "other", KubeConnection: c}))(t)
+	c.Server = "https://192.0.2.10:6443"
+	f.answer.NamespaceUID = "uid-a"
+	_, err = r.kubeSet(r.ctx(), admin.KubeSetRequest{Ref: "other", Connection: &c})
+	refused(t, err, mesh.ErrExists, "is that of cluster north")
+}
+
+// A kubeconfig of another cluster does not take the entries of this one along.
+func TestAClusterThatHasMovedIsTakenWhenSomebodySaysSo(t *testing.T) {
+	r, f := newKubeRig(t)
+	f.answer.NamespaceUID = "uid-a"
+	v := r.cluster("north")
+	c := connection()
+	set := func(moved bool) (admin.KubeView, error) {
+		return r.kubeSet(r.ctx(), admin.KubeSetRequest{Ref: "north", Connection: &c, Moved: moved})
+	}
+	_, err := r.kubeSet(r.ctx(), admin.KubeSetRequest{Ref: "north", Name: new("south"), Moved: true})
+	refused(t, err, mesh.ErrInvalid, "moved is about a connection")
+	f.answer.NamespaceUID = "uid-b"
+	if v = must(set(false))(t); v.NamespaceUID != "uid-b" {
+		t.Errorf("nothing is deployed, and it is %q", v.NamespaceUID)
+	}
+	r.deploy("north", 0, layer(2))
+	r.state(v.ID, mesh.KubeState{Ran: 1, Pods: []mesh.KubePod{{Name: "a"}}})
+	if v = must(set(false))(t); v.State == nil || v.State.Ran != 1 {
+		t.Errorf("the same namespace, and what was seen is %+v", v.State)
+	}
+	f.answer.NamespaceUID = "uid-c"
+	_, err = set(false)
+	refused(t, err, mesh.ErrConflict, "--moved")
+	if now := must(r.kubeGet(r.ctx(), admin.Ref{Ref: "north"}))(t); now.NamespaceUID != "uid-b" {
+		t.Errorf("it was taken: %q", now.NamespaceUID)
+	}
+	if v = must(set(true))(t); v.NamespaceUID != "uid-c" || v.State != nil || v.Wanted.Number != 1 {
+		t.Errorf("it is %q, release %d, seen %+v", v.NamespaceUID, v.Wanted.Number, v.State)
+	}
+}
+
+func TestACheckIsRememberedWhereNothingRuns(t *testing.T) {
+	r, f := newKubeRig(t)
+	f.answer = kube.Answer{Failure: kube.Unreachable}
+	c := connection()
+	v := must(r.kubeAdd(r.ctx(), admin.KubeAddRequest{Name: "north", KubeConnection: c, Unchecked: true}))(t)
+	look := func() *mesh.KubeState { return must(r.kubeLook(r.ctx(), admin.Ref{Ref: "north"}))(t).State }
+	must(r.kubeCheck(r.ctx(), admin.Ref{Ref: "north"}))(t)
+	if look() != nil {
+		t.Errorf("nobody has seen it: %+v", look())
+	}
+	f.answer = kube.Answer{Version: "v1.34.4"}
+	must(r.kubeCheck(r.ctx(), admin.Ref{Ref: "north"}))(t)
+	if st := look(); st == nil || st.Seen.IsZero() || st.Version != "v1.34.4" {
+		t.Fatalf("seen %+v", st)
+	}
+	r.deploy("north", 0, layer(2))
+	r.state(v.ID, mesh.KubeState{Rollout: mesh.KubeRollout{Phase: mesh.KubeRolling}})
+	must(r.kubeCheck(r.ctx(), admin.Ref{Ref: "north"}))(t)
+	if st := look(); !st.Seen.IsZero() {
+		t.Errorf("whoever looks after it says what was seen: %+v", st)
 	}
 }
