@@ -34,6 +34,10 @@ func showRestore(w io.Writer, p mgmt.RestorePlan, b *fetchedBackup, now time.Tim
 		{"They will learn", strings.Join(p.Own, ", ")},
 		{"Join tokens", fmt.Sprintf("%d unused, will be cancelled", p.Tokens)},
 	}
+	if len(p.Clusters) > 0 {
+		fields = append(fields, field{"Clusters", clean(strings.Join(p.Clusters, ", ")) +
+			": with their credentials; entries there go on, and are kept again as the backup has it"})
+	}
 	for _, s := range p.Lost {
 		fields = append(fields, field{"Will be removed", fmt.Sprintf("%s (%s), silent at %s", clean(s.Name), s.ID, strings.Join(s.Addresses, ", "))})
 	}

@@ -140,6 +140,9 @@ func (p *pods) admit(ctx context.Context, id mesh.EntryID, pod mesh.EntryPod, ve
 	if revoked {
 		return "", podRevoked(ident)
 	}
+	if err := p.elsewhere(ctx, ident, pod); err != nil {
+		return "", err
+	}
 	var name string
 	by := store.By{Actor: mesh.Actor("node:" + ident.Node()), Request: newRequestID()}
 	_, err = p.store.Change(ctx, by, "node.enroll", func(tx *store.Tx) error {
@@ -162,6 +165,35 @@ func (p *pods) admit(ctx context.Context, id mesh.EntryID, pod mesh.EntryPod, ve
 		err = rpcstatus.To(errFlood)
 	}
 	return name, err
+}
+
+// elsewhere refuses a pod that is an entry already by another name of its cluster: one
+// that is revoked would be another one there. The UID of a pod is unlike all others;
+// of clusters that are known to be two, neither says anything of the other's pods.
+func (p *pods) elsewhere(ctx context.Context, ident mesh.Identity, pod mesh.EntryPod) error {
+	clusters, _, err := p.store.Kubes.List(ctx)
+	if err != nil {
+		return fmt.Errorf("mgmt: enroll %s: %w", ident.Node(), err)
+	}
+	own := clusters[pod.Cluster]
+	for id, c := range clusters {
+		if id == pod.Cluster || c.NamespaceUID != own.NamespaceUID && c.NamespaceUID != "" && own.NamespaceUID != "" {
+			continue
+		}
+		other := mesh.Identity{Mesh: p.mesh, Role: mesh.RoleEntry, ID: string(mesh.PodEntryID(id, pod.UID))}
+		revoked, err := p.store.IsRevoked(ctx, other.Node(), "", p.now())
+		if err == nil && !revoked {
+			_, err = p.store.Entries.Get(ctx, mesh.EntryID(other.ID))
+		}
+		if err == nil {
+			return mesh.WithHint(fmt.Errorf("mgmt: enroll %s: this pod is %s already, of cluster %q: %w", ident.Node(), other.Node(), c.Name, mesh.ErrDenied),
+				"both clusters are one: meshctl admin kube remove one of them, then delete the pod")
+		}
+		if !errors.Is(err, mesh.ErrNotFound) {
+			return fmt.Errorf("mgmt: enroll %s: %w", ident.Node(), err)
+		}
+	}
+	return nil
 }
 
 // again lets an entry that is there have another certificate. The cluster has just

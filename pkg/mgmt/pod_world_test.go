@@ -48,7 +48,7 @@ func (r *running) cluster(t *testing.T) *testCluster {
 	}
 	c.KubeCluster = mesh.KubeCluster{
 		ID: id, Name: "c" + string(id[len(id)-6:]), Server: c.URL, CA: c.Server.CA, Auth: mesh.KubeToken, Credential: sealed,
-		Namespace: "edge", Added: time.Now(),
+		Namespace: "edge", NamespaceUID: "of-" + string(id), Added: time.Now(),
 	}
 	r.write(t, func(tx *store.Tx) error { return store.Create(tx, r.store.Kubes, id, c.KubeCluster) })
 	return c

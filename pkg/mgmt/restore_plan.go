@@ -34,6 +34,7 @@ type RestorePlan struct {
 	Lost       []mesh.Server  // of before, by name: removed and revoked
 	Nodes      []string       // host:port where nodes look for management
 	Own        []string       // host:port of this server
+	Clusters   []string       // of Kubernetes, that are gone on with, by name
 	Tokens     int            // join tokens that are cancelled
 	Rekey      bool           // the data key was being replaced
 	Unread     int            // segments of the audit that no identity opens
@@ -167,6 +168,7 @@ func (r *restoring) plans() error {
 	for _, kind := range slices.Sorted(maps.Keys(n)) {
 		r.plan.Counts = append(r.plan.Counts, RestoreCount{kind, n[kind]})
 	}
+	slices.Sort(r.plan.Clusters)
 	slices.SortFunc(r.plan.Lost, func(a, b mesh.Server) int { return cmpNames(a.Name, b.Name) })
 	return nil
 }
@@ -183,6 +185,10 @@ func (r *restoring) note(o backup.Object) error {
 	case "config":
 		v, err := codec.Decode[mesh.Config](o.JSON)
 		r.plan.Nodes, r.plan.Epoch = v.MgmtAddresses, max(r.plan.Epoch, v.Epoch+1)
+		return err
+	case "kubes":
+		v, err := codec.Decode[mesh.KubeCluster](o.JSON)
+		r.plan.Clusters = append(r.plan.Clusters, v.Name)
 		return err
 	case "tokens":
 		v, err := codec.Decode[mesh.Token](o.JSON)
