@@ -20,7 +20,7 @@ func alertNoun() noun[admin.AlertView] {
 		return a.Object
 	}
 	return noun[admin.AlertView]{
-		one: "alert", many: "alerts", asIs: true, empty: "nothing is to be looked at",
+		one: "alert", many: "alerts", asIs: true, prose: "CAUSE", empty: "nothing is to be looked at",
 		id: id, label: func(a admin.AlertView) string { return a.Rule + " of " + object(a) },
 		refs: refs(admin.AlertList, func(p admin.Page) (admin.AlertListRequest, error) { return admin.AlertListRequest{Page: p}, nil }, id),
 		columns: []column[admin.AlertView]{
@@ -78,7 +78,8 @@ func newAlertList(a *adminCLI, n noun[admin.AlertView]) *cobra.Command {
 		req.Page, req.Severity = p, mesh.Severity(severity)
 		return req, nil
 	})
-	c.Long = "List what fires, the most severe first."
+	c.Long = `List what fires, the most severe first. A terminal that is narrow has causes cut short:
+"meshctl admin alert show" has all of one, and -o json of each.`
 	c.Flags().BoolVarP(&req.All, "all", "a", false, "what is pending, and what was over within the last day, too")
 	c.Flags().StringVar(&severity, "severity", "", "at least this severe: info, warning or critical")
 	c.Flags().StringVar(&req.Rule, "rule", "", "only of this rule")

@@ -57,12 +57,19 @@ is, at first as the defaults say; -f FILE takes the place of all of it. Pods cha
 by one, and no connection is cut that ends within --drain-limit.
 
 Waits until the pods are as they should be. A rolling update that makes no progress for
---deadline ends with 1, and what ran before is put back.`,
+--deadline ends with 1, and what ran before is put back. So does, at once, what the
+cluster refuses, or what somebody else keeps otherwise: nothing is forced. Whoever does
+not wait any more (Ctrl-C, --wait, --no-wait) changes nothing about it: it goes on.
+
+FILE is what "meshctl admin kube show CLUSTER --layer" prints.`,
 		Example: `  meshctl admin entry deploy --image registry.example.net/meshctl:1.4 --replicas 3
   meshctl admin entry deploy --cluster north --autoscale 2-10@70% --lb-class example.net/l4
   meshctl admin entry deploy --image registry.example.net/meshctl:1.4 --dry-run`,
 		RunE: a.run(func(ctx context.Context, s *adminSession, _ []string) error {
 			d, err := f.find(ctx, s, cluster)
+			if err == nil {
+				err = unusualPort(s, d)
+			}
 			if err != nil {
 				return err
 			}
@@ -93,6 +100,9 @@ shows what others have changed there, which is put right by itself.`,
 		Example: "  meshctl admin entry plan --replicas 5",
 		RunE: a.run(func(ctx context.Context, s *adminSession, _ []string) error {
 			d, err := f.find(ctx, s, cluster)
+			if err == nil {
+				err = unusualPort(s, d)
+			}
 			if err != nil {
 				return err
 			}
@@ -138,7 +148,7 @@ func printPlan(s *adminSession, p admin.EntryPlan) error {
 
 // conflictText names a field and both who want it otherwise.
 func conflictText(x mesh.KubeConflict) string {
-	return fmt.Sprintf("%s: field %s is kept otherwise by %s, and %s does not force it", clean(x.Object), clean(x.Field), clean(x.Manager), kube.FieldManager)
+	return fmt.Sprintf("%s: field %s is kept otherwise by %s, and %s does not force it: all changes to this object are held back", clean(x.Object), clean(x.Field), clean(x.Manager), kube.FieldManager)
 }
 
 // sayLines prints text of others line by line.
@@ -157,8 +167,9 @@ func sayLines(s *adminSession, indent, text string) error {
 func newEntryScale(a *adminCLI) *cobra.Command {
 	return newLayerChange(a, layerChange{
 		use: "scale N", arg: "N", short: "Change how many entries there are in a cluster", why: "scale",
-		long:    "Change how many entries there are in a cluster. No other pod is restarted for it.",
-		example: "  meshctl admin entry scale 5 --cluster north",
+		long: `Change how many entries there are in a cluster. No other pod is restarted for it. After a
+release that failed it is the number of what was put back; the failed one stays so.`,
+		example: "  meshctl admin entry scale 5 --cluster north", ofRunning: true,
 		apply: func(l *mesh.EntryLayer, arg string) error {
 			n, err := strconv.Atoi(arg)
 			switch {
@@ -187,6 +198,7 @@ func newEntryImage(a *adminCLI) *cobra.Command {
 // layerChange is a leaf that changes one thing of what runs already.
 type layerChange struct {
 	use, arg, short, long, example, why string
+	ofRunning                           bool // of what was put back, when a release failed
 	apply                               func(*mesh.EntryLayer, string) error
 }
 
@@ -204,6 +216,9 @@ func newLayerChange(a *adminCLI, x layerChange) *cobra.Command {
 				return notDeployed(v)
 			}
 			d := deployable{v, v.Wanted.Layer}
+			if x.why == "scale" {
+				d.layer = v.Runs().Layer
+			}
 			if err := x.apply(&d.layer, args[0]); err != nil {
 				return err
 			}

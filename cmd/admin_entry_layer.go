@@ -32,7 +32,7 @@ type layerFlags struct {
 func (f *layerFlags) flags(c *cobra.Command) {
 	// Defaults are for people to see: a flag that is not given changes nothing.
 	fs, l, def := c.Flags(), &f.layer, mesh.EntryLayer{}.WithDefaults()
-	fs.StringVarP(&f.file, "file", "f", "", "YAML file with all of it, as wanted.layer of \"admin kube show -o yaml\"; -: standard input")
+	fs.StringVarP(&f.file, "file", "f", "", "YAML file with all of it, as \"admin kube show CLUSTER --layer\" prints it; -: standard input")
 	fs.StringVar(&l.Image, "image", "", "image of the pods, best with its digest")
 	fs.StringVar(&l.PullSecret, "pull-secret", "", "Secret of the namespace to pull it with")
 	fs.StringVar(&f.kind, "kind", string(def.Kind), "what keeps the pods: deployment, or daemonset with one for each node")
@@ -42,7 +42,7 @@ func (f *layerFlags) flags(c *cobra.Command) {
 	fs.StringVar(&l.Service.Class, "lb-class", "", "class of the load balancer; empty: the cluster's own")
 	fs.StringArrayVar(&f.annotations, "annotation", nil, "KEY=VALUE for whoever makes the load balancer; may be repeated")
 	fs.IntVar(&l.Service.Port, "port", def.Service.Port, "port that clients dial")
-	fs.IntVar(&l.Service.NodePort, "node-port", 0, "port of the nodes; 0: the cluster chooses")
+	fs.IntVar(&l.Service.NodePort, "node-port", 0, "port of the nodes, of those that the cluster has for that (30000-32767 mostly); 0: it chooses")
 	fs.StringSliceVar(&f.proxies, "proxy", nil, "addresses or ranges of balancers that send a PROXY protocol header; may be repeated")
 	fs.StringSliceVar(&l.Service.Public, "public", nil, "HOST or HOST:PORT that clients are told instead of what the cluster says; may be repeated")
 	fs.StringVar(&l.Service.Name, "dns-name", "", "DNS name that leads to the entries; clients are told it while it does")

@@ -60,26 +60,15 @@ func newRolloutHistory(a *adminCLI) *cobra.Command {
 			if v.Wanted.Number != 0 {
 				all = append(all, v.Wanted)
 			}
-			return printList(s.out(), s.format, releaseNoun(v.State), admin.List[mesh.EntryRelease]{Items: all}, s.now)
+			return printList(s.out(), s.format, releaseNoun(v), admin.List[mesh.EntryRelease]{Items: all}, s.now)
 		}),
 	}
 	clusterFlag(a, c, &cluster)
 	return c
 }
 
-func releaseNoun(st *mesh.KubeState) noun[mesh.EntryRelease] {
+func releaseNoun(v admin.KubeView) noun[mesh.EntryRelease] {
 	number := func(r mesh.EntryRelease) string { return fmt.Sprint(r.Number) }
-	outcome := func(r mesh.EntryRelease) string {
-		switch {
-		case st == nil:
-			return ""
-		case st.Parked == r.Number:
-			return "failed"
-		case st.Ran == r.Number:
-			return "ran last"
-		}
-		return ""
-	}
 	return noun[mesh.EntryRelease]{
 		one: "release", many: "releases", id: number, label: number, asIs: true,
 		empty: "deploy entries with `meshctl admin entry deploy --image IMAGE`",
@@ -88,11 +77,35 @@ func releaseNoun(st *mesh.KubeState) noun[mesh.EntryRelease] {
 			{"MADE", func(r mesh.EntryRelease, now time.Time) string { return age(r.Made, now) }},
 			text("BY", func(r mesh.EntryRelease) string { return string(r.By) }),
 			text("WHY", func(r mesh.EntryRelease) string { return r.Why }),
-			text("OUTCOME", outcome),
+			text("OUTCOME", func(r mesh.EntryRelease) string { return outcomeOf(v, r) }),
 			text("PODS", wantedPods),
 			text("IMAGE", func(r mesh.EntryRelease) string { return r.Layer.Image }),
 		},
 	}
+}
+
+// outcomeOf is what became of a release, "" where that is not known any more.
+func outcomeOf(v admin.KubeView, r mesh.EntryRelease) string {
+	st, wanted := v.State, r.Number == v.Wanted.Number
+	switch {
+	case wanted && v.Removing:
+		return "being taken away"
+	case r.Failed:
+		return "failed"
+	case st == nil:
+		return ""
+	case st.Parked == r.Number:
+		return "failed"
+	case st.Ran == r.Number && (wanted || st.Parked != 0 && st.Rollout.Release == r.Number):
+		return "runs"
+	case st.Ran == r.Number:
+		return "ran last"
+	case wanted && st.Rollout.Release == r.Number:
+		return string(st.Rollout.Phase)
+	case wanted:
+		return "not begun"
+	}
+	return ""
 }
 
 // wantedPods is how many pods a release has.
@@ -141,7 +154,8 @@ func newRolloutUndo(a *adminCLI) *cobra.Command {
 	c := &cobra.Command{
 		Use: "undo", Short: "Go back to an earlier release", Args: takes(),
 		Long: `Go back to an earlier release: the one that ran before, or the one that --to names. It
-becomes a release of its own, and nothing stays paused.`,
+becomes a release of its own, with the next number: it can fail as any other, and what
+ran last is put back then. Nothing stays paused.`,
 		RunE: a.run(func(ctx context.Context, s *adminSession, _ []string) error {
 			if to < 0 {
 				return usagef("--to %d: want the number of a release", to)
@@ -152,6 +166,9 @@ becomes a release of its own, and nothing stays paused.`,
 			}
 			v, err := askCluster(ctx, s, admin.EntryRollout, admin.EntryRolloutRequest{Ref: ref, Action: "undo", To: to})
 			if err != nil {
+				return err
+			}
+			if err := s.say("release %d is made: %s", v.Wanted.Number, clean(v.Wanted.Why)); err != nil {
 				return err
 			}
 			return w.rolled(ctx, s, v)

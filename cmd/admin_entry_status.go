@@ -67,7 +67,13 @@ func printPods(s *adminSession, v admin.KubeView) error {
 	if err := s.say(""); err != nil {
 		return err
 	}
-	return printTable(s.out(), podColumns(v), v.State.Pods, s.now, true)
+	if err := printCut(s.out(), podColumns(v), v.State.Pods, s.now, "REASON"); err != nil {
+		return err
+	}
+	if more := v.State.Counted().All - len(v.State.Pods); more > 0 {
+		return s.say("and %s", someOf(more, "more pod"))
+	}
+	return nil
 }
 
 // podColumns shows a pod beside the entry that it is.
@@ -122,6 +128,9 @@ func kubeFields(v admin.KubeView, now time.Time) []field {
 		out = append(out, field{"Rollout", fmt.Sprintf("release %d %s, since %s", st.Rollout.Release, rolloutText(st.Rollout), at(st.Rollout.Since, now))})
 	}
 	out = append(out, field{"Network policy", policyText(st.Policy)})
+	if st.Lacking != "" {
+		out = append(out, field{"Lacking", st.Lacking})
+	}
 	for _, x := range st.Conflicts {
 		out = append(out, field{"Conflict", conflictText(x)})
 	}
@@ -141,13 +150,19 @@ func apiText(v admin.KubeView, now time.Time) string {
 	st := v.State
 	switch {
 	case unseen(v):
-		return "not looked at yet"
+		return "not looked at yet; meshctl admin kube check " + v.Name
 	case st.Contact != "":
-		return fmt.Sprintf("%s, since %s", joined(st.Contact, st.Detail), at(st.Since, now))
-	case st.Version != "":
-		return "ok, " + st.Version
+		text := fmt.Sprintf("%s, since %s", joined(st.Contact, st.Detail), at(st.Since, now))
+		if !st.Seen.IsZero() {
+			text += "; it answered well at " + at(st.Seen, now)
+		}
+		return text
 	}
-	return "ok"
+	text := strings.TrimSuffix("ok, "+clean(st.Version), ", ")
+	if !st.Seen.IsZero() {
+		text += ", looked at " + at(st.Seen, now)
+	}
+	return text
 }
 
 func releaseText(v admin.KubeView, now time.Time) string {

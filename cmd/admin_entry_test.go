@@ -114,7 +114,7 @@ func FuzzParseAutoscale(f *testing.F) {
 }
 
 func view(st *mesh.KubeState) admin.KubeView {
-	return admin.KubeView{Name: "north", Wanted: mesh.EntryRelease{Number: 2}, State: st}
+	return admin.KubeView{Name: "north", Wanted: mesh.EntryRelease{Number: 2}, Earlier: []mesh.EntryRelease{{Number: 1}}, State: st}
 }
 
 func TestStepsOfARollout(t *testing.T) {
@@ -142,6 +142,7 @@ func TestStepsOfARollout(t *testing.T) {
 		{"complete", view(&mesh.KubeState{Rollout: roll(mesh.KubeComplete)}), true, "complete", ""},
 		{"failed and parked", view(&mesh.KubeState{Parked: 2, Ran: 1, ParkedWhy: "pod p2: CrashLoopBackOff\nboom\n"}), false, "", "release 2 failed: pod p2: CrashLoopBackOff\n  boom"},
 		{"what ran does not any more", view(&mesh.KubeState{Ran: 2, Rollout: roll(mesh.KubeFailed), Problems: []string{"no node has room"}}), false, "", "no node has room"},
+		{"no room", view(&mesh.KubeState{Ran: 1, Rollout: roll(mesh.KubeLacking), Lacking: "3 of 5 pods are ready, and no more come"}), false, "", "release 2: 3 of 5 pods are ready"},
 		{"being taken away", removing, false, "", "taken away"},
 		{"somebody else's", newer, false, "", "release 3 meanwhile"},
 	} {
@@ -158,8 +159,11 @@ func TestWaitingHasAnEnd(t *testing.T) {
 	c.SetOut(&out)
 	w := waitFlags{most: time.Millisecond}
 	_, err := w.until(t.Context(), &adminSession{cmd: c}, view(nil), func(admin.KubeView) step { return step{line: "half way"} })
-	if !errors.Is(err, mesh.ErrUnavailable) || !strings.Contains(err.Error(), "not done within 1ms; at last: half way") || !strings.Contains(mesh.Hint(err), "entry status north") {
+	if !errors.Is(err, mesh.ErrUnavailable) || !strings.Contains(err.Error(), "not done within 1ms; at last: half way") {
 		t.Errorf("it ends with %v (%s)", err, mesh.Hint(err))
+	}
+	if !strings.Contains(mesh.Hint(err), "rollout status --cluster north") {
+		t.Errorf("it leads to %q", mesh.Hint(err))
 	}
 	if out.String() != "half way\n" {
 		t.Errorf("it said %q", out.String())
@@ -169,6 +173,99 @@ func TestWaitingHasAnEnd(t *testing.T) {
 	w.most = time.Hour
 	if _, err = w.until(ctx, &adminSession{cmd: c}, view(nil), func(admin.KubeView) step { return step{} }); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted, it ends with %v", err)
+	}
+	var said strings.Builder
+	if report(&said, interrupted(ctx, err)); said.String() != "error: interrupted\nhint: it goes on without you; look on: meshctl admin entry rollout status --cluster north\n" {
+		t.Errorf("interrupted, it says %q", said.String())
+	}
+}
+
+// What does not pass by itself ends the wait, what may pass does not.
+func TestAReleaseThatIsHeldBack(t *testing.T) {
+	busy := mesh.KubeRollout{Release: 2, Phase: mesh.KubeRolling, Desired: 3, Updated: 1, Ready: 1, Old: 2}
+	idle := mesh.KubeRollout{Release: 2, Phase: mesh.KubeRolling, Desired: 3, Updated: 3, Ready: 3}
+	service := []mesh.KubeConflict{{Object: "Service/meshctl-entry", Field: ".spec.type", Manager: "helm"}}
+	number := []mesh.KubeConflict{{Object: "Deployment/meshctl-entry", Field: ".spec.replicas", Manager: "kubectl"}}
+	port := []string{`Service/meshctl-entry: Service "meshctl-entry" is invalid: spec.ports[0].nodePort: Invalid value: 80: provided port is not in the valid range`}
+	for _, c := range []struct {
+		name string
+		st   mesh.KubeState
+		says []string // none: it is waited for
+		hint string
+	}{
+		{"nothing is wrong", mesh.KubeState{Rollout: busy}, nil, ""},
+		{"a service that others keep, while pods change", mesh.KubeState{Rollout: busy, Conflicts: service}, nil, ""},
+		{"and when they have changed", mesh.KubeState{Rollout: idle, Conflicts: service}, []string{"release 2 is held back by others", ".spec.type is kept otherwise by helm, and meshctl does not"}, "--force-conflicts"},
+		{"the pods' own controller", mesh.KubeState{Rollout: busy, Conflicts: number}, []string{".spec.replicas", "by kubectl, and meshctl", "all changes to this object are held back"}, "docs/runbook/kubernetes.md"},
+		{"a node port", mesh.KubeState{Rollout: busy, Problems: port}, []string{"the cluster refuses Service/meshctl-entry", "not in the valid range"}, "--node-port 0"},
+		{"a label", mesh.KubeState{Rollout: busy, Problems: []string{`Deployment/meshctl-entry: Deployment.apps "meshctl-entry" is invalid: spec: x`}}, []string{"refuses Deployment"}, "rollout undo --cluster north"},
+		{"a quota", mesh.KubeState{Rollout: busy, Problems: []string{"Service/meshctl-entry: exceeded quota"}}, nil, ""},
+	} {
+		got := rolloutStep(view(&c.st), 2)
+		if got.done || got.err != nil || (got.held == nil) != (c.says == nil) {
+			t.Errorf("%s: %+v", c.name, got)
+			continue
+		}
+		for _, want := range c.says {
+			if !strings.Contains(got.held.Error(), want) {
+				t.Errorf("%s: it says %v", c.name, got.held)
+			}
+		}
+		if !strings.Contains(mesh.Hint(got.held), c.hint) {
+			t.Errorf("%s: the hint is %q", c.name, mesh.Hint(got.held))
+		}
+	}
+}
+
+func TestOutcomesOfReleases(t *testing.T) {
+	failed := view(&mesh.KubeState{Ran: 1, Parked: 2, Rollout: mesh.KubeRollout{Release: 1, Phase: mesh.KubeComplete}})
+	before := view(&mesh.KubeState{Ran: 2, Rollout: mesh.KubeRollout{Release: 2, Phase: mesh.KubeComplete}})
+	before.Earlier = []mesh.EntryRelease{{Number: 1, Failed: true}}
+	rolling := view(&mesh.KubeState{Ran: 1, Rollout: mesh.KubeRollout{Release: 2, Phase: mesh.KubeRolling}})
+	ran := view(&mesh.KubeState{Ran: 2, Rollout: mesh.KubeRollout{Release: 2, Phase: mesh.KubeComplete}})
+	for _, c := range []struct {
+		name string
+		v    admin.KubeView
+		want [2]string
+	}{
+		{"nobody looked", view(nil), [2]string{"", ""}},
+		{"put back", failed, [2]string{"runs", "failed"}},
+		{"failed before", before, [2]string{"failed", "runs"}},
+		{"on the way", rolling, [2]string{"ran last", "rolling"}},
+		{"there", ran, [2]string{"", "runs"}},
+		{"not begun", view(&mesh.KubeState{Ran: 1}), [2]string{"ran last", "not begun"}},
+	} {
+		got := [2]string{outcomeOf(c.v, c.v.Earlier[0]), outcomeOf(c.v, c.v.Wanted)}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestWhenAClusterWasLookedAt(t *testing.T) {
+	now := time.Date(2027, 1, 31, 12, 0, 0, 0, time.UTC)
+	seen := func(number int64, st mesh.KubeState) admin.KubeView {
+		v := view(&st)
+		v.Wanted.Number = number
+		return v
+	}
+	five := now.Add(-5 * time.Minute)
+	for _, c := range []struct {
+		v          admin.KubeView
+		list, show string
+	}{
+		{seen(0, mesh.KubeState{}), "not looked at yet", "not looked at yet; meshctl admin kube check north"},
+		{seen(0, mesh.KubeState{Seen: five, Version: "v1.34.4"}), "ok 5m ago", "ok, v1.34.4, looked at 2027-01-31 11:55:00 UTC (5m ago)"},
+		{seen(1, mesh.KubeState{Seen: five}), "ok", "ok, looked at 2027-01-31 11:55:00 UTC (5m ago)"},
+		{seen(1, mesh.KubeState{Contact: "unreachable", Detail: "refused", Since: now.Add(-time.Minute), Seen: five}), "unreachable for 1m",
+			"unreachable: refused, since 2027-01-31 11:59:00 UTC (1m ago); it answered well at 2027-01-31 11:55:00 UTC (5m ago)"},
+	} {
+		if got := contactOf(c.v, now); got != c.list {
+			t.Errorf("a list has %q, want %q", got, c.list)
+		}
+		if got := apiText(c.v, now); got != c.show {
+			t.Errorf("alone it is %q, want %q", got, c.show)
+		}
 	}
 }
 

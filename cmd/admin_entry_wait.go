@@ -17,6 +17,9 @@ const (
 	// policyWait is how long pods that are ready may take to say whether they reach
 	// what they may not.
 	policyWait = 30 * time.Second
+	// heldFor is how long a release is held back before nobody waits for it any more:
+	// what is passing has passed by then.
+	heldFor = 3 * time.Second
 )
 
 // waitFlags say how long a command looks on.
@@ -36,6 +39,7 @@ type step struct {
 	line string
 	done bool
 	err  error // it will not be done
+	held error // the same, when it stays so for a while
 }
 
 // deploy makes a release, and looks on until it is there.
@@ -43,6 +47,16 @@ func (w *waitFlags) deploy(ctx context.Context, s *adminSession, d deployable, w
 	v, err := ask(ctx, s, admin.EntryDeploy, d.request(why))
 	if err != nil {
 		return err
+	}
+	if v.Note != "" {
+		if err := s.say("%s", clean(v.Note)); err != nil {
+			return err
+		}
+	}
+	if v.Note != "" {
+		if err := s.say("%s", clean(v.Note)); err != nil {
+			return err
+		}
 	}
 	if v.Wanted.Number == d.cluster.Wanted.Number {
 		if err := s.say("cluster %s is to be so already, as release %d", clean(v.Name), v.Wanted.Number); err != nil {
@@ -69,10 +83,30 @@ func (w *waitFlags) rolled(ctx context.Context, s *adminSession, v admin.KubeVie
 	if err := sayAddresses(s, v); err != nil {
 		return err
 	}
-	if open != "" {
-		_, err = fmt.Fprintln(s.err(), "warning:", open)
+	for _, text := range append(remains(v), open) {
+		if text == "" {
+			continue
+		}
+		if _, err := fmt.Fprintln(s.err(), "warning:", text); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
+}
+
+// remains is what is not as it should be although a release runs.
+func remains(v admin.KubeView) []string {
+	if v.State == nil {
+		return nil
+	}
+	var out []string
+	for _, x := range v.State.Conflicts {
+		out = append(out, conflictText(x))
+	}
+	for _, p := range v.State.Problems {
+		out = append(out, clean(p))
+	}
+	return out
 }
 
 // until looks at a cluster until a step says that it is done. It says each step
@@ -85,6 +119,7 @@ func (w *waitFlags) until(ctx context.Context, s *adminSession, v admin.KubeView
 	defer cancel()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	var since time.Time // that it is held back
 	for last := ""; ; {
 		st := next(v)
 		if st.line != "" && st.line != last {
@@ -93,8 +128,15 @@ func (w *waitFlags) until(ctx context.Context, s *adminSession, v admin.KubeView
 			}
 			last = st.line
 		}
-		if st.err != nil || st.done {
+		switch {
+		case st.err != nil || st.done:
 			return v, st.err
+		case st.held == nil:
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) >= heldFor:
+			return v, st.held
 		}
 		var err error
 		if v, err = w.look(ctx, s, v, tick.C); err != nil {
@@ -111,7 +153,7 @@ func (w *waitFlags) look(ctx context.Context, s *adminSession, v admin.KubeView,
 		return v, ctx.Err()
 	case <-tick:
 	}
-	now, err := ask(ctx, s, admin.KubeGet, admin.Ref{Ref: string(v.ID)})
+	now, err := ask(ctx, s, admin.KubeLook, admin.Ref{Ref: string(v.ID)})
 	if ctx.Err() != nil {
 		return v, ctx.Err()
 	}
@@ -127,11 +169,17 @@ func (w *waitFlags) look(ctx context.Context, s *adminSession, v admin.KubeView,
 
 // stillGoing is why nobody looks on any more.
 func stillGoing(ctx context.Context, v admin.KubeView, most time.Duration, last string, err error) error {
-	if context.Cause(ctx) != context.DeadlineExceeded {
-		return err
+	hint := "it goes on without you; look on: meshctl admin entry rollout status --cluster " + v.Name
+	if v.Removing {
+		hint = "it goes on without you; look at it: meshctl admin entry status " + v.Name
 	}
-	return mesh.WithHint(fmt.Errorf("cluster %s: not done within %v; at last: %s: %w", clean(v.Name), most, orText(last, "nothing is known"), mesh.ErrUnavailable),
-		"it goes on; look at it with `meshctl admin entry status "+v.Name+"`")
+	switch context.Cause(ctx) {
+	case nil:
+		return err
+	case context.DeadlineExceeded:
+		err = fmt.Errorf("cluster %s: not done within %v; at last: %s: %w", clean(v.Name), most, orText(last, "nothing is known"), mesh.ErrUnavailable)
+	}
+	return mesh.WithHint(err, hint)
 }
 
 // rolloutStep is how far a release is.
@@ -154,13 +202,20 @@ func rolloutStep(v admin.KubeView, number int64) step {
 		return step{line: fmt.Sprintf("release %d: not begun", number)}
 	}
 	line := fmt.Sprintf("release %d: %s", number, rolloutText(st.Rollout))
+	if st.Rollout.Phase == mesh.KubeLacking {
+		return step{err: mesh.WithHint(fmt.Errorf("cluster %s: release %d: %s", clean(v.Name), number, clean(st.Lacking)),
+			"nothing is put back: those that are there serve; give the others room, or scale down")}
+	}
 	if st.Rollout.Phase == mesh.KubeFailed {
 		return step{err: fmt.Errorf("cluster %s: %s%s", clean(v.Name), line, hindered(*st))}
 	}
 	if st.Rollout.Phase != mesh.KubeComplete {
 		line += hindered(*st)
 	}
-	return step{line: line, done: st.Rollout.Phase == mesh.KubeComplete}
+	if st.Rollout.Phase == mesh.KubeComplete {
+		return step{line: line, done: true}
+	}
+	return step{line: line, held: held(v)}
 }
 
 // rolloutText is "rolling: 1 of 3 updated, 1 ready, 2 old".
@@ -219,8 +274,8 @@ func goneNow(v admin.KubeView) step {
 		return step{err: fmt.Errorf("cluster %s: somebody deployed entries meanwhile: %w", clean(v.Name), mesh.ErrConflict)}
 	case st != nil && st.Contact != "":
 		return step{line: "the cluster's API: " + joined(st.Contact, st.Detail)}
-	case st != nil && len(st.Pods) > 0:
-		return step{line: someOf(len(st.Pods), "pod") + " left"}
+	case st != nil && st.Counted().All > 0:
+		return step{line: someOf(st.Counted().All, "pod") + " left"}
 	}
 	return step{line: "being taken away"}
 }

@@ -52,7 +52,10 @@ func contactOf(c admin.KubeView, now time.Time) string {
 	switch {
 	case unseen(c):
 		return "not looked at yet"
-	case c.State.Contact == "":
+	case c.State.Contact != "":
+	case c.Wanted.Number == 0: // nobody goes on looking
+		return "ok " + age(c.State.Seen, now) + " ago"
+	default:
 		return "ok"
 	}
 	return c.State.Contact + " for " + age(c.State.Since, now)
@@ -87,13 +90,7 @@ func podsOf(c admin.KubeView) string {
 	if c.State == nil || c.Wanted.Number == 0 {
 		return ""
 	}
-	ready := 0
-	for _, p := range c.State.Pods {
-		if p.Ready && !p.Ending {
-			ready++
-		}
-	}
-	return fmt.Sprintf("%d/%d ready", ready, c.State.Rollout.Desired)
+	return fmt.Sprintf("%d/%d ready", c.State.Counted().Ready, c.State.Rollout.Desired)
 }
 
 func newAdminKube(a *adminCLI) *cobra.Command {
@@ -101,7 +98,7 @@ func newAdminKube(a *adminCLI) *cobra.Command {
 	c := group("kube", "Kubernetes clusters that entries run in",
 		newKubeAdd(a, n),
 		newList(a, n, admin.KubeList, 0, plain),
-		newShow(a, n, admin.KubeGet),
+		newKubeShow(a, n),
 		newKubeSet(a, n),
 		newKubeCheck(a, n),
 		newKubeRemove(a, n),

@@ -53,6 +53,35 @@ func collectPods(t *testing.T, api *kubetest.Server, space string) {
 	}
 }
 
+// operator runs commands of admin, and keeps all that they show.
+type operator struct {
+	t      *testing.T
+	socket string
+	all    bytes.Buffer
+}
+
+// run wants a command to end with a code, and returns what it shows.
+func (o *operator) run(want int, args ...string) string {
+	o.t.Helper()
+	var out, errs bytes.Buffer
+	code := Main(append([]string{"admin", "--socket", o.socket}, args...), strings.NewReader(""), &out, &errs)
+	text := out.String() + errs.String()
+	o.all.WriteString(text)
+	if code != want {
+		o.t.Fatalf("%v: exit %d, want %d:\n%s", args, code, want, text)
+	}
+	return text
+}
+
+func (o *operator) says(text string, want ...string) {
+	o.t.Helper()
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			o.t.Errorf("no %q in:\n%s", w, text)
+		}
+	}
+}
+
 // deploysEntries goes the whole way: a cluster is added, entries are deployed,
 // changed, changed for the worse, put back and taken away, by the child of a server.
 func deploysEntries(t *testing.T, server mgmt.Addresses) {
@@ -65,26 +94,8 @@ func deploysEntries(t *testing.T, server mgmt.Addresses) {
 		return kubetest.Start{}
 	})
 	config := kubeconfigOf(t, api, space)
-	var all bytes.Buffer
-	run := func(want int, args ...string) string {
-		t.Helper()
-		var out, errs bytes.Buffer
-		code := Main(append([]string{"admin", "--socket", server.Socket}, args...), strings.NewReader(""), &out, &errs)
-		text := out.String() + errs.String()
-		all.WriteString(text)
-		if code != want {
-			t.Fatalf("%v: exit %d, want %d:\n%s", args, code, want, text)
-		}
-		return text
-	}
-	says := func(text string, want ...string) {
-		t.Helper()
-		for _, w := range want {
-			if !strings.Contains(text, w) {
-				t.Errorf("no %q in:\n%s", w, text)
-			}
-		}
-	}
+	o := &operator{t: t, socket: server.Socket}
+	run, says := o.run, o.says
 	api.Deny("create", "tokenreviews", true)
 	says(run(1, "kube", "add", "live", "--kubeconfig", config), "tokenreviews", "hint: somebody who administers the cluster")
 	api.Deny("create", "tokenreviews", false)
@@ -92,7 +103,7 @@ func deploysEntries(t *testing.T, server mgmt.Addresses) {
 	says(run(0, "kube", "check", "live"), "Version:", kubetest.Version)
 	flags := []string{"--cluster", "live", "--image", good, "--drain-wait", "1s", "--deadline", "10s", "--open-network"}
 	says(run(0, append([]string{"entry", "plan"}, flags...)...), "create Deployment/"+kube.Name, "create Service/"+kube.Name)
-	if o := api.Get(t, "Deployment", space, kube.Name); o != nil {
+	if d := api.Get(t, "Deployment", space, kube.Name); d != nil {
 		t.Fatal("a plan made a Deployment")
 	}
 	says(run(0, append([]string{"entry", "deploy", "--wait", "1m"}, flags...)...), "cluster live runs release 1\n", "no address yet")
@@ -124,7 +135,7 @@ func deploysEntries(t *testing.T, server mgmt.Addresses) {
 	run(0, "audit", "list", "-o", "json")
 	run(0, "events", "--limit", "0")
 	for what, secret := range map[string]string{"the token": api.Token, "the token in base64": base64.StdEncoding.EncodeToString([]byte(api.Token))} {
-		if strings.Contains(all.String(), secret) {
+		if strings.Contains(o.all.String(), secret) {
 			t.Errorf("%s was shown", what)
 		}
 	}

@@ -22,6 +22,7 @@ type noun[T any] struct {
 	fields    func(T, time.Time) []field
 	refs      refsFunc // for completion
 	asIs      bool     // the server's order means something; otherwise tables are in order of label
+	prose     string   // head of the column that a narrow terminal cuts short
 }
 
 // a is the noun with its article.
@@ -72,23 +73,43 @@ func printList[T any](w io.Writer, f outputFormat, n noun[T], l admin.List[T], n
 	if !n.asIs {
 		slices.SortStableFunc(l.Items, func(a, b T) int { return strings.Compare(n.label(a), n.label(b)) })
 	}
-	return printTable(w, n.columns, l.Items, now, true)
+	return printCut(w, n.columns, l.Items, now, n.prose)
 }
 
 // printTable writes aligned rows.
 func printTable[T any](w io.Writer, columns []column[T], items []T, now time.Time, head bool) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := make([]string, len(columns))
+	return printRows(w, rowsOf(columns, items, now, head))
+}
+
+// printCut is printTable with its head, where a terminal that is too narrow has the
+// column named prose cut short.
+func printCut[T any](w io.Writer, columns []column[T], items []T, now time.Time, prose string) error {
+	rows := rowsOf(columns, items, now, true)
+	cut(rows, slices.Index(rows[0], prose), columnsOf(w))
+	return printRows(w, rows)
+}
+
+func rowsOf[T any](columns []column[T], items []T, now time.Time, head bool) [][]string {
+	var rows [][]string
 	if head {
+		rows = append(rows, make([]string, len(columns)))
 		for i, c := range columns {
-			line[i] = c.head
+			rows[0][i] = c.head
 		}
-		row(tw, line)
 	}
 	for _, v := range items {
+		line := make([]string, len(columns))
 		for i, c := range columns {
 			line[i] = clean(c.cell(v, now))
 		}
+		rows = append(rows, line)
+	}
+	return rows
+}
+
+func printRows(w io.Writer, rows [][]string) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, line := range rows {
 		row(tw, line)
 	}
 	return tw.Flush()

@@ -131,10 +131,13 @@ func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 // interrupted says in one word that a signal ended a command. A context that
 // ended for another reason is that reason's matter.
 func interrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return errors.New("interrupted")
+	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
+		return err
 	}
-	return err
+	if hint := mesh.Hint(err); hint != "" {
+		return mesh.WithHint(errors.New("interrupted"), hint)
+	}
+	return errors.New("interrupted")
 }
 
 // report prints err for people and returns the exit code.
