@@ -25,7 +25,7 @@ type layerFlags struct {
 	layer                           mesh.EntryLayer
 	kind, service, autoscale        string
 	annotations, nodeSelector       []string
-	tolerations, proxies            []string
+	tolerations, proxies, dns       []string
 	drainWait, drainLimit, deadline time.Duration
 }
 
@@ -44,6 +44,7 @@ func (f *layerFlags) flags(c *cobra.Command) {
 	fs.IntVar(&l.Service.Port, "port", def.Service.Port, "port that clients dial")
 	fs.IntVar(&l.Service.NodePort, "node-port", 0, "port of the nodes, of those that the cluster has for that (30000-32767 mostly); 0: it chooses")
 	fs.StringSliceVar(&f.proxies, "proxy", nil, "addresses or ranges of balancers that send a PROXY protocol header; may be repeated")
+	fs.StringSliceVar(&f.dns, "dns", nil, "addresses or ranges where pods find DNS, beside kube-dns of kube-system: 169.254.20.10 of a cache on each node; may be repeated")
 	fs.StringSliceVar(&l.Service.Public, "public", nil, "HOST or HOST:PORT that clients are told instead of what the cluster says; may be repeated")
 	fs.StringVar(&l.Service.Name, "dns-name", "", "DNS name that leads to the entries; clients are told it while it does")
 	fs.StringVar(&l.Resources.CPU, "cpu", def.Resources.CPU, "CPU that each pod requests, such as 250m")
@@ -122,6 +123,9 @@ func (f *layerFlags) parsed(s *adminSession, to *mesh.EntryLayer) error {
 	}
 	if changed("proxy") && err == nil {
 		to.Service.Proxies, err = parseRanges("--proxy", f.proxies)
+	}
+	if changed("dns") && err == nil {
+		to.DNS, err = parseRanges("--dns", f.dns)
 	}
 	return err
 }
