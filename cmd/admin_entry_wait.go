@@ -39,7 +39,7 @@ type step struct {
 	line string
 	done bool
 	err  error // it will not be done
-	held error // the same, when it stays so for a while
+	held error // the same, when it stays so for heldFor
 }
 
 // deploy makes a release, and looks on until it is there.
@@ -47,11 +47,6 @@ func (w *waitFlags) deploy(ctx context.Context, s *adminSession, d deployable, w
 	v, err := ask(ctx, s, admin.EntryDeploy, d.request(why))
 	if err != nil {
 		return err
-	}
-	if v.Note != "" {
-		if err := s.say("%s", clean(v.Note)); err != nil {
-			return err
-		}
 	}
 	if v.Note != "" {
 		if err := s.say("%s", clean(v.Note)); err != nil {
