@@ -1,6 +1,7 @@
 package kubes
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -114,5 +115,44 @@ func TestANamespaceThatIsAnother(t *testing.T) {
 		if strings.Contains(e.Cause, "uid-d") {
 			t.Errorf("told %+v", e)
 		}
+	}
+}
+
+// Of thousands of pods most are known by their UIDs alone, and those that are gone are
+// noticed all the same; while some are not named, nobody is gone.
+func TestPodsAreMissedAmongThousands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	entry := func(uid string) mesh.EntryID {
+		e := mesh.Entry{ID: mesh.NewEntryID(), Name: "pod-" + uid, Joined: time.Now().Add(-time.Hour), Pod: mesh.EntryPod{Cluster: w.cluster, UID: uid}}
+		w.change(func(tx *store.Tx) error { return store.Create(tx, w.st.Entries, e.ID, e) })
+		return e.ID
+	}
+	there, gone := entry("uid-2999"), entry("uid-none")
+	isGone := func(id mesh.EntryID) bool {
+		e, err := w.st.Entries.Get(t.Context(), id)
+		return err == nil && !e.Value.Pod.Gone.IsZero()
+	}
+	w.deploy("registry.example.net/meshctl:1")
+	s := w.lead()
+	o := running(1)
+	o.Tally, o.Pods = mesh.KubeTally{All: 3000, Ready: 2990}, nil
+	for i := range 2999 {
+		if p := (mesh.KubePod{UID: fmt.Sprintf("uid-%04d", i), Release: 1, Ready: true}); len(o.Pods) < mesh.MaxKubePods {
+			o.Pods = append(o.Pods, p)
+		} else {
+			o.More = append(o.More, p.UID)
+		}
+	}
+	w.says(s, 1, o, "they are counted", func(st mesh.KubeState) bool {
+		return len(st.Pods) == mesh.MaxKubePods && st.Counted().Ready == 2990 && st.Rollout.Phase == mesh.KubeComplete
+	})
+	if isGone(there) || isGone(gone) {
+		t.Error("somebody is gone, and one pod was not named")
+	}
+	o.More = append(o.More, "uid-2999")
+	w.says(s, 1, o, "one is gone", func(mesh.KubeState) bool { return isGone(gone) })
+	if isGone(there) {
+		t.Error("a pod that is there is gone")
 	}
 }
