@@ -33,6 +33,7 @@ func TestAdminScripts(t *testing.T) {
 	t.Run("a certificate is renewed in passing", func(t *testing.T) { renewsInPassing(t, server) })
 	t.Run("a webhook hears of an alert", func(t *testing.T) { hearsOfAlert(t, server) })
 	t.Run("entries are deployed into a cluster", func(t *testing.T) { deploysEntries(t, server) })
+	t.Run("a cluster that is another one", func(t *testing.T) { movesACluster(t, server) })
 	t.Run("what holds a release back is said", func(t *testing.T) { saysWhatHolds(t, server) })
 	testscript.Run(t, testscript.Params{
 		Files:         scripts,

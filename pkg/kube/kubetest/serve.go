@@ -244,7 +244,7 @@ func (s *Server) serveNamespace(w http.ResponseWriter, name string) {
 		labels = nil
 	}
 	answer(w, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
-		"name": name, "labels": labels, "uid": fmt.Sprintf("uid-of-%s-%d-%s", name, anew, s.URL),
+		"name": name, "labels": labels, "uid": fmt.Sprintf("uid-of-%s-%d-%s", name, anew, s.http.URL),
 	}})
 }
 
