@@ -209,7 +209,7 @@ func TestNeighboursAreDropped(t *testing.T) {
 func (h *Host) say(t *testing.T, network, addr string) []byte {
 	t.Helper()
 	var conn net.Conn
-	err := h.ns.do(func() (err error) {
+	err := h.ns.Do(func() (err error) {
 		conn, err = net.Dial(network, addr)
 		return err
 	})

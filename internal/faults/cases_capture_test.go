@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/meshctl/meshctl/internal/lab"
 )
 
 // capture is every packet that passes any interface of a host, loopback too.
@@ -34,7 +36,7 @@ func startCapture(t *testing.T, h *Host) *capture {
 	c := &capture{host: h, stop: make(chan struct{})}
 	every := uint16(unix.ETH_P_ALL>>8 | unix.ETH_P_ALL<<8) // network order
 	limit := unix.NsecToTimeval(quietTime.Nanoseconds())
-	err := h.ns.do(func() (err error) {
+	err := h.ns.Do(func() (err error) {
 		if c.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, int(every)); err != nil {
 			return err
 		}
@@ -184,9 +186,9 @@ func TestManagementCarriesNoTraffic(t *testing.T) {
 
 const rounds = 40
 
-func (l *Lab) sendThereAndBack(t *testing.T, tun *Tunnel, marker []byte) {
+func (l *Lab) sendThereAndBack(t *testing.T, tun *lab.Tunnel, marker []byte) {
 	t.Helper()
-	if err := tun.SetDeadline(time.Now().Add(setupTime)); err != nil {
+	if err := tun.SetDeadline(time.Now().Add(lab.SetupTime)); err != nil {
 		t.Fatal(err)
 	}
 	back := make([]byte, len(marker))

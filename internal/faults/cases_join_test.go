@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshctl/meshctl/internal/lab"
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/control"
 	"github.com/meshctl/meshctl/pkg/identity"
@@ -60,7 +61,7 @@ func TestOneTokenAtEveryServer(t *testing.T) {
 // alsoAt gives the host one more address on the Internet.
 func (h *Host) alsoAt(t *testing.T, addr netip.Addr) {
 	t.Helper()
-	if err := command("", "ip", "-n", string(h.ns), "address", "replace", addr.String()+"/24", "dev", "eth0"); err != nil {
+	if err := lab.Command("", "ip", "-n", string(h.ns), "address", "replace", addr.String()+"/24", "dev", "eth0"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -70,7 +71,7 @@ func (h *Host) alsoAt(t *testing.T, addr netip.Addr) {
 func (l *Lab) race(t *testing.T, token admin.TokenCreated, from netip.Addr) *Host {
 	t.Helper()
 	dial := func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
-		err = l.Stranger.ns.do(func() error {
+		err = l.Stranger.ns.Do(func() error {
 			conn, err = (&net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}).DialContext(ctx, network, addr)
 			return err
 		})

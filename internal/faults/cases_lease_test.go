@@ -169,7 +169,7 @@ func TestPortBusyThenFree(t *testing.T) {
 	}{{l.Entries[1], 443}, {l.Cores[1], 8444}, {l.Follower(t), 8443}} {
 		h := x.host
 		h.Kill(t)
-		ln, err := h.ns.listen(h.At(x.port))
+		ln, err := h.ns.Listen(h.At(x.port))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,11 +197,11 @@ func TestPortBusyThenFree(t *testing.T) {
 func (h *Host) ended(t *testing.T, code int) {
 	t.Helper()
 	select {
-	case <-h.done:
+	case <-h.role.Done:
 	case <-time.After(patience):
-		t.Fatalf("%s runs\n%s", h.Name, h.tail(10))
+		t.Fatalf("%s runs\n%s", h.Name, h.role.Tail(10))
 	}
-	if got := h.cmd.ProcessState.ExitCode(); got != code {
-		t.Errorf("%s ended with %d, want %d\n%s", h.Name, got, code, h.tail(3))
+	if got := h.role.ProcessState.ExitCode(); got != code {
+		t.Errorf("%s ended with %d, want %d\n%s", h.Name, got, code, h.role.Tail(3))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshctl/meshctl/internal/lab"
 	"github.com/meshctl/meshctl/pkg/identity"
 )
 
@@ -77,7 +78,7 @@ const listens = time.Second
 // answer came, or for a while no refusal. With TLS 1.3 a refused certificate
 // shows on the first read.
 func (d door) knock(ctx context.Context, cert tls.Certificate) (_ *tls.Conn, err error) {
-	ctx, cancel := context.WithTimeout(ctx, setupTime)
+	ctx, cancel := context.WithTimeout(ctx, lab.SetupTime)
 	defer cancel()
 	raw, err := d.from.Dial(ctx, d.addr)
 	if err != nil {

@@ -255,7 +255,7 @@ func (l *Lab) ban(t *testing.T, core, entry *Host) {
 		}
 		return nil
 	})
-	if code := entry.cmd.ProcessState.ExitCode(); code != 1 {
+	if code := entry.role.ProcessState.ExitCode(); code != 1 {
 		t.Errorf("it ended with %d", code)
 	}
 	must(t, l, admin.EntryRemove, admin.Ref{Ref: entry.Name})

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
+	"github.com/meshctl/meshctl/internal/lab"
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/ca"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -135,7 +136,7 @@ func (l *Lab) compact(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), setupTime)
+	ctx, cancel := context.WithTimeout(t.Context(), lab.SetupTime)
 	defer cancel()
 	now, err := c.Get(ctx, "/")
 	if err != nil {

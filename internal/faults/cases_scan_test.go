@@ -57,7 +57,7 @@ type ports struct{ tcp, udp []uint16 }
 // so that silence means that somebody listens.
 func (h *Host) answerEveryProbe(t *testing.T) {
 	t.Helper()
-	err := h.ns.do(func() error {
+	err := h.ns.Do(func() error {
 		for file, value := range map[string]string{"icmp_ratelimit": "0", "icmp_msgs_per_sec": "1000000", "icmp_msgs_burst": "1000000"} {
 			// The last two are the whole machine's before Linux 6.13, and absent here.
 			if err := os.WriteFile("/proc/sys/net/ipv4/"+file, []byte(value), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -73,7 +73,7 @@ func (h *Host) answerEveryProbe(t *testing.T) {
 
 // scan tries every port of an address.
 func (h *Host) scan(at netip.Addr) (found ports, err error) {
-	err = h.ns.do(func() error {
+	err = h.ns.Do(func() error {
 		found.tcp, err = scanTCP(at)
 		if err == nil {
 			found.udp, err = scanUDP(at)

@@ -36,11 +36,11 @@ func TestServerRemoved(t *testing.T) {
 		return nil
 	})
 	for range 2 {
-		if code := h.cmd.ProcessState.ExitCode(); code != 78 {
+		if code := h.role.ProcessState.ExitCode(); code != 78 {
 			t.Errorf("it ended with %d, want 78, which nobody restarts", code)
 		}
 		h.Start(t)
-		<-h.done
+		<-h.role.Done
 	}
 	begin := time.Now()
 	l.readmit(t, h)

@@ -85,12 +85,12 @@ func (l *Lab) refusesToStart(t *testing.T, h *Host) {
 	from := h.logged(t)
 	h.Start(t)
 	select {
-	case <-h.done:
+	case <-h.role.Done:
 	case <-time.After(patience):
-		t.Fatalf("%s runs on a full disk\n%s", h.Name, h.tail(15))
+		t.Fatalf("%s runs on a full disk\n%s", h.Name, h.role.Tail(15))
 	}
 	l.saysWhy(t, h, from)
-	if code := h.cmd.ProcessState.ExitCode(); code == 0 || code == exitConfig {
+	if code := h.role.ProcessState.ExitCode(); code == 0 || code == exitConfig {
 		t.Errorf("%s ended with %d, after which nobody starts it again", h.Name, code)
 	}
 }

@@ -5,6 +5,8 @@ package faults
 import (
 	"testing"
 	"time"
+
+	"github.com/meshctl/meshctl/internal/lab"
 )
 
 func TestEntryKilled(t *testing.T) {
@@ -19,7 +21,7 @@ func TestEntryKilled(t *testing.T) {
 	tr.Go(time.Second)
 	tr.Fault()
 	entry.Kill(t)
-	dropped, err := tun.Dies(setupTime)
+	dropped, err := dies(tun, lab.SetupTime)
 	if err != nil {
 		t.Error(err)
 	}
@@ -47,7 +49,7 @@ func TestEntriesRestartedInTurn(t *testing.T) {
 	begin := time.Now()
 	for _, entry := range l.Entries {
 		t.Logf("%s drained and ended after %v", entry.Name, entry.Stop(t, 30*time.Second).Round(time.Millisecond))
-		if code := entry.cmd.ProcessState.ExitCode(); code != 0 {
+		if code := entry.role.ProcessState.ExitCode(); code != 0 {
 			t.Errorf("%s ended with %d", entry.Name, code)
 		}
 		entry.Start(t)

@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/meshctl/meshctl/internal/lab"
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -58,15 +59,15 @@ func (l *Lab) makeNetwork(t testing.TB) {
 	l.Neighbour = l.newHost(t, "neighbour", 62)
 	for _, h := range append(slices.Clone(l.Mgmt), l.Neighbour) {
 		h.Private = withLast(privateNet, h.Addr.As4()[3])
-		if err := h.ns.attachPrivate(h.Name, h.Private); err != nil {
+		if err := attachPrivate(h.ns, h.Name, h.Private); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ln, err := l.Origin.ns.listen(l.Origin.At(7))
+	ln, err := l.Origin.ns.Listen(l.Origin.At(7))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.echo = serveEcho(ln)
+	l.echo = lab.ServeEcho(ln)
 }
 
 func (l *Lab) newHost(t testing.TB, name string, last byte) *Host {
@@ -222,15 +223,12 @@ func (l *Lab) close() error {
 		note(cc.Close())
 	}
 	if l.echo != nil {
-		note(l.echo.close())
+		note(l.echo.Close())
 	}
 	for _, h := range slices.Concat(l.Entries, l.Cores, l.Mgmt) {
-		if h.Running() {
-			note(h.cmd.Process.Kill())
-			<-h.done
-		}
+		note(h.role.Kill())
 	}
-	note(sweep())
+	note(lab.Sweep(prefix))
 	if len(l.Mgmt) == 3 {
 		note(unmountSmallDisk(l.Mgmt[2].Data()))
 	}

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/meshctl/meshctl/internal/lab"
 )
 
 // Host is a machine of the lab: an address on its Internet, a folder, and at most
@@ -35,12 +37,11 @@ type Host struct {
 	// Config is what config.yaml holds; changes count from the next Start on.
 	Config map[string]any
 
-	ns     namespace
+	ns     lab.Namespace
 	binary string
 	args   []string // of the role
 	health string   // host:port of /readyz, in the namespace
-	cmd    *exec.Cmd
-	done   chan struct{} // closed when the process was waited for
+	role   *lab.Process
 	frozen bool
 }
 
@@ -65,7 +66,9 @@ func (h *Host) Data() string { return filepath.Join(h.Dir, "data") }
 func (h *Host) Log() string { return filepath.Join(h.Dir, "log") }
 
 // Dial opens a TCP connection from this host.
-func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) { return h.ns.dial(ctx, addr) }
+func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	return h.ns.Dial(ctx, "tcp", addr)
+}
 
 // Command is the meshctl binary on this host, for as long as ctx lasts. Start it
 // with Run.
@@ -79,7 +82,7 @@ func (h *Host) Command(ctx context.Context, args ...string) *exec.Cmd {
 // Run runs a program on this host and returns what it printed on both outputs.
 func (h *Host) Run(cmd *exec.Cmd) (string, error) {
 	var out []byte
-	err := h.ns.do(func() (err error) {
+	err := h.ns.Do(func() (err error) {
 		out, err = cmd.CombinedOutput()
 		return err
 	})
@@ -98,22 +101,12 @@ func (h *Host) start() error {
 	if err := h.writeConfig(); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(h.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	cmd := h.Command(context.Background(), append(slices.Clone(h.args), "--config", h.configFile())...)
+	role, err := h.ns.Start(h.Name, h.Log(), cmd)
 	if err != nil {
 		return err
 	}
-	defer log.Close()
-	h.cmd = h.Command(context.Background(), append(slices.Clone(h.args), "--config", h.configFile())...)
-	h.cmd.Stdout, h.cmd.Stderr = log, log
-	h.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	h.done = make(chan struct{})
-	if err := h.ns.do(h.cmd.Start); err != nil {
-		return fmt.Errorf("start %s: %w", h.Name, err)
-	}
-	go func(cmd *exec.Cmd, done chan struct{}) {
-		_ = cmd.Wait() // how it ended is in ProcessState
-		close(done)
-	}(h.cmd, h.done)
+	h.role = role
 	return nil
 }
 
@@ -128,23 +121,13 @@ func (h *Host) writeConfig() error {
 func (h *Host) configFile() string { return filepath.Join(h.Dir, "config.yaml") }
 
 // Running says whether the role's process is there, frozen or not.
-func (h *Host) Running() bool {
-	if h.cmd == nil {
-		return false
-	}
-	select {
-	case <-h.done:
-		return false
-	default:
-		return true
-	}
-}
+func (h *Host) Running() bool { return h.role.Running() }
 
 // Kill ends the role with SIGKILL: the host's kernel tells its peers at once.
 func (h *Host) Kill(t testing.TB) {
 	t.Helper()
 	h.signal(t, syscall.SIGKILL)
-	<-h.done
+	<-h.role.Done
 	h.frozen = false
 }
 
@@ -154,9 +137,9 @@ func (h *Host) Stop(t testing.TB, limit time.Duration) time.Duration {
 	begin := time.Now()
 	h.signal(t, syscall.SIGTERM)
 	select {
-	case <-h.done:
+	case <-h.role.Done:
 	case <-time.After(limit):
-		t.Fatalf("%s does not end within %v\n%s", h.Name, limit, h.tail(15))
+		t.Fatalf("%s does not end within %v\n%s", h.Name, limit, h.role.Tail(15))
 	}
 	return time.Since(begin)
 }
@@ -178,7 +161,7 @@ func (h *Host) Thaw(t testing.TB) {
 
 func (h *Host) signal(t testing.TB, sig os.Signal) {
 	t.Helper()
-	if err := h.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := h.role.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatalf("signal %s: %v", h.Name, err)
 	}
 }
@@ -228,14 +211,4 @@ func (h *Host) get(ctx context.Context, path string) (string, error) {
 		err = fmt.Errorf("%s: %s: %s", h.Name, resp.Status, strings.TrimSpace(string(body)))
 	}
 	return string(body), err
-}
-
-// tail returns the last n lines of the log.
-func (h *Host) tail(n int) string {
-	data, err := os.ReadFile(h.Log())
-	if err != nil {
-		return h.Name + ": " + err.Error()
-	}
-	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
-	return h.Name + ":\n    | " + strings.Join(lines[max(0, len(lines)-n):], "\n    | ")
 }

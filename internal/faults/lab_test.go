@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/meshctl/meshctl/internal/lab"
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -33,7 +34,7 @@ type Lab struct {
 
 	binary  string
 	admins  map[*Host]*grpc.ClientConn
-	echo    *echo
+	echo    *lab.Origin
 	clients []*Client
 	devices int // made so far, for names
 	rows    []Row
@@ -82,7 +83,7 @@ func (l *Lab) Heal(t testing.TB) {
 
 func (l *Lab) nft(t testing.TB, text string) {
 	t.Helper()
-	if err := internet.feed(text, "nft", "-f", "-"); err != nil {
+	if err := internet.Feed(text, "nft", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -93,7 +94,7 @@ func (l *Lab) Readdress(t testing.TB, h *Host, addr netip.Addr) {
 	t.Helper()
 	// The old one first: the kernel takes the others of a subnet away with its first.
 	for _, change := range [][]string{{"delete", h.Addr.String()}, {"add", addr.String()}} {
-		if err := command("", "ip", "-n", string(h.ns), "address", change[0], change[1]+"/24", "dev", "eth0"); err != nil {
+		if err := lab.Command("", "ip", "-n", string(h.ns), "address", change[0], change[1]+"/24", "dev", "eth0"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -215,7 +216,7 @@ func (l *Lab) restore(t testing.TB) {
 func (l *Lab) tails() string {
 	var b strings.Builder
 	for _, h := range l.roles() {
-		b.WriteString(h.tail(6) + "\n")
+		b.WriteString(h.role.Tail(6) + "\n")
 	}
 	return b.String() + "logs: " + filepath.Join(l.Dir, "*", "log")
 }

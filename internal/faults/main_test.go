@@ -3,14 +3,16 @@
 package faults
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
+
+	"github.com/meshctl/meshctl/internal/lab"
 )
 
 // dirs is how the folders of runs are called.
@@ -64,15 +66,11 @@ func requirements() error {
 // clear makes this run the only one on the machine and removes what killed runs
 // have left.
 func clear() (*os.File, error) {
-	lock, err := os.OpenFile(filepath.Join(os.TempDir(), dirs+"lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	lock, left, err := lab.Only(dirs)
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("another run is under way: %w", err), lock.Close())
-	}
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), dirs+"*[0-9]"))
-	err = errors.Join(err, sweep(), unmountLeftovers())
+	err = errors.Join(lab.Sweep(prefix), unmountLeftovers())
 	for _, dir := range left {
 		err = errors.Join(err, os.RemoveAll(dir))
 	}
@@ -116,16 +114,9 @@ func theLab(t *testing.T) *Lab {
 // binaryVariable names a binary to break in place of one that is built here.
 const binaryVariable = "MESHCTL_FAULTS_BINARY"
 
-// build makes the binary as the Makefile does, whatever this test itself was
-// built with.
 func build(out string) error {
 	if given := os.Getenv(binaryVariable); given != "" {
 		return os.Symlink(given, out)
 	}
-	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", out, "github.com/meshctl/meshctl")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false -tags=nobadger,nobbolt,nomysql,nopgx")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, text)
-	}
-	return nil
+	return lab.Build(context.Background(), out, "github.com/meshctl/meshctl")
 }

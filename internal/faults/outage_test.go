@@ -39,7 +39,7 @@ func TestAllManagementDown(t *testing.T) {
 	l.refusedUnseen(t, unseen)
 	tr.Go(50 * time.Second)
 	for _, h := range l.Mgmt {
-		<-h.done
+		<-h.role.Done
 		h.Start(t)
 	}
 	changes := l.changesWork(t)

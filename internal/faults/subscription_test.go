@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshctl/meshctl/internal/lab"
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -104,7 +105,7 @@ type fetched struct {
 
 // fetch asks for the subscription through an entry.
 func (s subscriber) fetch(ctx context.Context, entry *Host) (fetched, error) {
-	ctx, cancel := context.WithTimeout(ctx, setupTime)
+	ctx, cancel := context.WithTimeout(ctx, lab.SetupTime)
 	defer cancel()
 	tr := &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: s.roots}, DisableKeepAlives: true,

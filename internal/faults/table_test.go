@@ -3,12 +3,12 @@
 package faults
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/meshctl/meshctl/internal/lab"
 )
 
 // Row is a line of the table.
@@ -31,35 +31,13 @@ func (l *Lab) Record(t testing.TB, event string, m Measured, recovery time.Durat
 	t.Logf("recovery: %v %s", recovery.Round(time.Millisecond), what)
 }
 
-// tableFile names the document that the table is written into, between the
-// markers; `make e2e-faults` sets it.
-const (
-	tableFile = "MESHCTL_FAULTS_TABLE"
-	marker    = "<!-- measured: %s -->\n"
-)
-
-// report prints the table, and writes it after a whole run that succeeded.
+// report prints the table, and writes it after a whole run that succeeded into the
+// document that `make e2e-faults` names.
 func (l *Lab) report(succeeded bool) error {
 	if len(l.rows)+len(l.notes) == 0 {
 		return nil
 	}
-	text := table(l.rows) + noteTable(l.notes)
-	fmt.Print(text)
-	file := os.Getenv(tableFile)
-	if file == "" || !succeeded || flag.Lookup("test.run").Value.String() != "" {
-		return nil
-	}
-	page, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	before, rest, ok := strings.Cut(string(page), fmt.Sprintf(marker, "begin"))
-	_, after, ok2 := strings.Cut(rest, fmt.Sprintf(marker, "end"))
-	if !ok || !ok2 {
-		return fmt.Errorf("%s has no markers for the table", file)
-	}
-	page = []byte(before + fmt.Sprintf(marker, "begin") + "\n" + text + "\n" + fmt.Sprintf(marker, "end") + after)
-	return os.WriteFile(file, page, 0o644)
+	return lab.Report(table(l.rows)+noteTable(l.notes), "MESHCTL_FAULTS_TABLE", succeeded)
 }
 
 func table(rows []Row) string {

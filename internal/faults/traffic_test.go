@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/meshctl/meshctl/internal/lab"
 )
 
 // Traffic is what clients do while something fails: they hold connections, with a
@@ -158,7 +160,7 @@ func (r *Running) Stop(t testing.TB) Measured {
 }
 
 // keep holds a connection, and others after it when its life is limited.
-func (r *Running) keep(ctx context.Context, i int, tun *Tunnel) {
+func (r *Running) keep(ctx context.Context, i int, tun *lab.Tunnel) {
 	for r.hold(tun) {
 		var err error
 		if tun, err = r.client(i).Connect(ctx, r.entry(i)); err != nil {
@@ -170,7 +172,7 @@ func (r *Running) keep(ctx context.Context, i int, tun *Tunnel) {
 }
 
 // hold returns true when the connection has lived its life.
-func (r *Running) hold(tun *Tunnel) bool {
+func (r *Running) hold(tun *lab.Tunnel) bool {
 	defer tun.Close()
 	tick := time.NewTicker(r.Every)
 	defer tick.Stop()

@@ -91,7 +91,7 @@ func (c *controlPlane) client(name string) (*api, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &api{http: &http.Client{Transport: &http.Transport{TLSClientConfig: config, DialContext: c.dial}}, url: c.url()}, nil
+	return &api{http: &http.Client{Transport: &http.Transport{TLSClientConfig: config, DialContext: c.Dial}}, url: c.url()}, nil
 }
 
 // as is the API for the holder of a token.

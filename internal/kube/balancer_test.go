@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/meshctl/meshctl/internal/lab"
 )
 
 // balancerClass is that of the Services the balancer serves.
@@ -31,7 +33,7 @@ const (
 // balancer plays the part of a cloud's load balancer and its controller: a proxy
 // of TCP connections, on a host of its own, that gives addresses to Services.
 type balancer struct {
-	namespace
+	lab.Namespace
 	api    *api
 	client *http.Client
 	wg     sync.WaitGroup
@@ -47,8 +49,8 @@ func (k *Kube) newBalancer(ctx context.Context) (*balancer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &balancer{namespace: ns, api: k.admin, services: map[string]*service{}, last: 100}
-	b.client = &http.Client{Timeout: checkEvery, Transport: &http.Transport{DialContext: b.dial, DisableKeepAlives: true}}
+	b := &balancer{Namespace: ns, api: k.admin, services: map[string]*service{}, last: 100}
+	b.client = &http.Client{Timeout: checkEvery, Transport: &http.Transport{DialContext: b.Dial, DisableKeepAlives: true}}
 	b.wg.Go(func() { b.run(ctx) })
 	return b, nil
 }
@@ -119,7 +121,7 @@ func (b *balancer) serve(ctx context.Context, o object) (*service, error) {
 	if s == nil {
 		b.last++
 		s = &service{balancer: b, name: path, addr: hostAddr(b.last), targets: map[string]*target{}, ports: map[int]*port{}}
-		if err := ip("-n " + string(b.namespace) + " address add " + s.addr.String() + "/32 dev eth0"); err != nil {
+		if err := lab.IP("-n " + string(b.Namespace) + " address add " + s.addr.String() + "/32 dev eth0"); err != nil {
 			return nil, err
 		}
 		b.services[path] = s

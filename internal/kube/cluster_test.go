@@ -119,7 +119,7 @@ func (k *Kube) ready(ctx context.Context, ns, app string, n int) error {
 // asked wants an answer of a pod.
 func (k *Kube) asked(t testing.TB, addr string) {
 	t.Helper()
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: k.balancer.dial}}
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: k.balancer.Dial}}
 	k.WaitFor(t, addr+" answers", func() error {
 		resp, err := client.Get("http://" + addr)
 		if err != nil {

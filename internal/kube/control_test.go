@@ -12,19 +12,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"github.com/meshctl/meshctl/internal/lab"
 )
 
 const apiPort = 6443
 
 // controlPlane is etcd and the programs around the API server on one host.
 type controlPlane struct {
-	namespace
+	lab.Namespace
 	addr                        netip.Addr
 	program                     string // kube
 	dir, logs                   string
 	pki                         pki
 	ca                          *authority
-	etcd, api, kcm, scheduler   *process
+	etcd, api, kcm, scheduler   *lab.Process
 	controllerConf, plannerConf string
 }
 
@@ -77,8 +79,8 @@ func (c *controlPlane) prepare() error {
 	return c.pki.tokenKey("accounts")
 }
 
-func (c *controlPlane) run(part string, flags ...string) (*process, error) {
-	return c.start(part, c.logs, exec.Command(c.program, append([]string{part}, flags...)...))
+func (c *controlPlane) run(part string, flags ...string) (*lab.Process, error) {
+	return c.Start(part, filepath.Join(c.logs, part+".log"), exec.Command(c.program, append([]string{part}, flags...)...))
 }
 
 // up starts everything, and the API server last of what others need.
@@ -135,8 +137,8 @@ func (c *controlPlane) startAPI(ctx context.Context) (err error) {
 		return err
 	}
 	return retry(ctx, patience, "the API server is ready", func() error {
-		if !c.api.running() {
-			return fmt.Errorf("it has ended\n%s", c.api.tail(10))
+		if !c.api.Running() {
+			return fmt.Errorf("it has ended\n%s", c.api.Tail(10))
 		}
 		_, err := admin.do(ctx, http.MethodGet, "/readyz", "", nil)
 		return err
@@ -145,8 +147,8 @@ func (c *controlPlane) startAPI(ctx context.Context) (err error) {
 
 // down ends everything.
 func (c *controlPlane) down() error {
-	for _, p := range []*process{c.scheduler, c.kcm, c.api, c.etcd} {
-		if err := p.kill(); err != nil {
+	for _, p := range []*lab.Process{c.scheduler, c.kcm, c.api, c.etcd} {
+		if err := p.Kill(); err != nil {
 			return err
 		}
 	}

@@ -3,23 +3,13 @@
 package kube
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
-	"errors"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"testing"
-	"time"
 
+	"github.com/meshctl/meshctl/internal/lab"
 	"github.com/meshctl/meshctl/pkg/admin"
 )
-
-// setupTime is how long a client waits for a connection to be served.
-const setupTime = 15 * time.Second
 
 // device is a client of the mesh, with what its link says.
 type device struct {
@@ -40,69 +30,15 @@ func (m *Mesh) newDevice(t testing.TB, name string) *device {
 	return d
 }
 
-// tunnel is a connection to the origin's echo.
-type tunnel struct {
-	*tls.Conn
-	buffered *bufio.Reader
-}
-
-func (t *tunnel) Read(p []byte) (int, error) { return t.buffered.Read(p) }
-
 // connect opens a tunnel through the entry at an address.
-func (d *device) connect(ctx context.Context, entry string) (_ *tunnel, err error) {
-	ctx, cancel := context.WithTimeout(ctx, setupTime)
+func (d *device) connect(ctx context.Context, entry string) (*lab.Tunnel, error) {
+	ctx, cancel := context.WithTimeout(ctx, lab.SetupTime)
 	defer cancel()
-	raw, err := d.from.dial(ctx, "tcp", entry)
+	raw, err := d.from.Dial(ctx, "tcp", entry)
 	if err != nil {
 		return nil, err
 	}
-	tun, err := d.open(ctx, raw)
-	if err != nil {
-		return nil, errors.Join(err, raw.Close())
-	}
-	return tun, nil
-}
-
-func (d *device) open(ctx context.Context, raw net.Conn) (*tunnel, error) {
-	if err := raw.SetDeadline(time.Now().Add(setupTime)); err != nil {
-		return nil, err
-	}
-	conn := tls.Client(raw, &tls.Config{ServerName: string(d.link.ServerName), RootCAs: d.roots, MinVersion: tls.VersionTLS13})
-	if err := conn.HandshakeContext(ctx); err != nil {
-		return nil, fmt.Errorf("handshake: %w", err)
-	}
-	auth := http.Request{Header: http.Header{}}
-	auth.SetBasicAuth(d.link.User, d.link.Secret)
-	if _, err := fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\nProxy-Authorization: %s\r\n\r\n", d.dest, d.dest, auth.Header.Get("Authorization")); err != nil {
-		return nil, fmt.Errorf("request: %w", err)
-	}
-	r := bufio.NewReader(conn)
-	resp, err := http.ReadResponse(r, &http.Request{Method: http.MethodConnect})
-	if err != nil {
-		return nil, fmt.Errorf("answer: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, errors.New("the proxy answers " + resp.Status)
-	}
-	return &tunnel{conn, r}, conn.SetDeadline(time.Time{})
-}
-
-// ping sends a byte and wants it back within limit.
-func (t *tunnel) ping(b byte, limit time.Duration) error {
-	if err := t.SetDeadline(time.Now().Add(limit)); err != nil {
-		return err
-	}
-	buf := []byte{b}
-	if _, err := t.Write(buf); err != nil {
-		return err
-	}
-	if _, err := io.ReadFull(t, buf); err != nil {
-		return err
-	}
-	if buf[0] != b {
-		return fmt.Errorf("byte %d came back as %d", b, buf[0])
-	}
-	return nil
+	return lab.Open(ctx, raw, d.link, d.roots, d.dest)
 }
 
 // try opens a tunnel, sends a byte there and back, and closes it.
@@ -112,19 +48,5 @@ func (d *device) try(ctx context.Context, entry string) error {
 		return err
 	}
 	defer tun.Close()
-	return tun.ping(7, setupTime)
-}
-
-// serveEcho gives back what it gets until the listener is closed.
-func serveEcho(ln net.Listener) {
-	for {
-		c, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer c.Close()
-			_, _ = io.Copy(c, c) // ends as the tunnel does
-		}()
-	}
+	return tun.Echo(7, lab.SetupTime)
 }

@@ -18,6 +18,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/meshctl/meshctl/internal/lab"
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/kube"
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -117,7 +118,7 @@ func (m *Mesh) importMeshctl(t testing.TB) {
 		dir := filepath.Join(m.Dir, fmt.Sprintf("image-%d", i+1))
 		cmd := exec.CommandContext(t.Context(), "go", "run", "./internal/image", "-o", dir, "-tag", name, "-platforms", "linux/"+runtime.GOARCH)
 		cmd.Dir = filepath.Join("..", "..")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", buildFlags)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", lab.BuildFlags)
 		if text, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
@@ -164,7 +165,7 @@ func (m *Mesh) admin(t testing.TB, args ...string) string {
 
 func (m *Mesh) tryAdmin(ctx context.Context, args ...string) (string, error) {
 	for _, h := range m.mgmt {
-		if h.role.running() {
+		if h.role.Running() {
 			return h.run(ctx, append(append([]string{"admin"}, args...), "--socket", h.file("s"))...)
 		}
 	}

@@ -143,11 +143,11 @@ func (k *Kube) cutOff(t testing.TB) (heal func()) {
 	for _, n := range k.Nodes {
 		fmt.Fprintf(&rules, "\t\tip saddr %[1]s ip daddr %[2]s drop\n\t\tip saddr %[2]s ip daddr %[1]s drop\n", n.Addr, k.control.addr)
 	}
-	if err := k.fabric.hub().feed(rules.String()+"\t}\n}\n", "nft", "-f", "-"); err != nil {
+	if err := k.fabric.hub().Feed(rules.String()+"\t}\n}\n", "nft", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
 	heal = sync.OnceFunc(func() {
-		if err := k.fabric.hub().feed("delete table bridge cut", "nft", "-f", "-"); err != nil {
+		if err := k.fabric.hub().Feed("delete table bridge cut", "nft", "-f", "-"); err != nil {
 			t.Error(err)
 		}
 	})

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/meshctl/meshctl/internal/lab"
 )
 
 // host is a machine outside of the cluster, with at most one role of the mesh.
@@ -28,11 +30,11 @@ type host struct {
 	// config is what config.yaml holds.
 	config map[string]any
 
-	namespace
+	lab.Namespace
 	binary string   // meshctl
 	args   []string // of the role
 	health string   // host:port of /readyz, in the namespace
-	role   *process
+	role   *lab.Process
 }
 
 func (k *Kube) newHost(t testing.TB, name string, last byte, binary string) *host {
@@ -42,7 +44,7 @@ func (k *Kube) newHost(t testing.TB, name string, last byte, binary string) *hos
 		t.Fatal(err)
 	}
 	var err error
-	if h.namespace, err = k.fabric.attach(name, h.addr); err != nil {
+	if h.Namespace, err = k.fabric.attach(name, h.addr); err != nil {
 		t.Fatal(err)
 	}
 	return h
@@ -66,7 +68,7 @@ func (h *host) command(ctx context.Context, args ...string) *exec.Cmd {
 func (h *host) run(ctx context.Context, args ...string) (string, error) {
 	cmd := h.command(ctx, args...)
 	var out []byte
-	err := h.do(func() (err error) {
+	err := h.Do(func() (err error) {
 		out, err = cmd.CombinedOutput()
 		return err
 	})
@@ -90,7 +92,7 @@ func (h *host) begin(t testing.TB) {
 	err := h.writeConfig()
 	if err == nil {
 		cmd := h.command(context.Background(), append(slices.Clone(h.args), "--config", h.file("config.yaml"))...)
-		h.role, err = h.start(h.name, h.dir, cmd)
+		h.role, err = h.Start(h.name, h.file(h.name+".log"), cmd)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +101,7 @@ func (h *host) begin(t testing.TB) {
 
 // ready asks the role's /readyz.
 func (h *host) ready(ctx context.Context) error {
-	if !h.role.running() {
+	if !h.role.Running() {
 		return fmt.Errorf("%s does not run", h.name)
 	}
 	_, err := h.get(ctx, "/readyz")
@@ -113,7 +115,7 @@ func (h *host) get(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: h.dial}}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: h.Dial}}
 	resp, err := client.Do(req)
 	if err != nil {
 		return "", err

@@ -177,7 +177,7 @@ func (k *Kube) apiHere(t testing.TB) string {
 
 func (k *Kube) carry(ctx context.Context, c net.Conn) {
 	defer c.Close()
-	server, err := k.control.dial(ctx, "tcp", at(k.control.addr, apiPort))
+	server, err := k.control.Dial(ctx, "tcp", at(k.control.addr, apiPort))
 	if err != nil {
 		return
 	}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/meshctl/meshctl/internal/lab"
 )
 
 // patience is how long a cluster on a busy machine may take to be as it should.
@@ -51,7 +53,7 @@ func newKube(ctx context.Context, dir, run, program string) (*Kube, error) {
 	c := &controlPlane{addr: hostAddr(2), program: program, dir: logs, logs: logs, pki: pki(keys)}
 	k.control = c
 	var err error
-	if c.namespace, err = k.fabric.attach("control", c.addr); err != nil {
+	if c.Namespace, err = k.fabric.attach("control", c.addr); err != nil {
 		return k, err
 	}
 	if err := c.prepare(); err != nil {
@@ -70,7 +72,7 @@ func newKube(ctx context.Context, dir, run, program string) (*Kube, error) {
 // makeImages writes the images of our own small program.
 func (k *Kube) makeImages(ctx context.Context) error {
 	program := filepath.Join(k.Dir, "pod")
-	if err := build(ctx, program, "github.com/meshctl/meshctl/internal/kube/pod"); err != nil {
+	if err := lab.Build(ctx, program, "github.com/meshctl/meshctl/internal/kube/pod"); err != nil {
 		return err
 	}
 	for name, entrypoint := range map[string]string{podImage: "/serve", pauseImage: "/pause", failImage: "/fail", unreadyImage: "/unready"} {
@@ -102,7 +104,7 @@ func (k *Kube) AddNode(t testing.TB, n int) *Node {
 
 // knows makes a worker send what is for the pods of another there.
 func (n *Node) knows(other *Node) error {
-	return ip("-n " + string(n.namespace) + " route replace " + other.pods.String() + " via " + other.Addr.String())
+	return lab.IP("-n " + string(n.Namespace) + " route replace " + other.pods.String() + " via " + other.Addr.String())
 }
 
 // WaitNode waits until a worker is Ready, or not: the condition is one of True,
@@ -197,7 +199,7 @@ func (k *Kube) evict(ctx context.Context, node string) error {
 // StopAPIServer takes the API server away at once.
 func (k *Kube) StopAPIServer(t testing.TB) {
 	t.Helper()
-	if err := k.control.api.kill(); err != nil {
+	if err := k.control.api.Kill(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -242,9 +244,9 @@ func (k *Kube) Pods(ctx context.Context, ns, selector string) ([]object, error) 
 // tails shows the ends of the logs of everything that runs, and where they are.
 func (k *Kube) tails() string {
 	var b strings.Builder
-	for _, p := range []*process{k.control.api, k.control.kcm, k.control.scheduler} {
+	for _, p := range []*lab.Process{k.control.api, k.control.kcm, k.control.scheduler} {
 		if p != nil {
-			b.WriteString(p.tail(4) + "\n")
+			b.WriteString(p.Tail(4) + "\n")
 		}
 	}
 	return b.String() + "logs: " + filepath.Join(k.Dir, "*", "*.log")

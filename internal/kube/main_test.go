@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/meshctl/meshctl/internal/lab"
 )
 
 // dirs is how the folders of runs are called.
@@ -53,15 +53,11 @@ func prepare() (program string, lock *os.File, err error) {
 	if program, err = kubeBinary(ctx); err != nil {
 		return "", nil, err
 	}
-	lock, err = os.OpenFile(filepath.Join(os.TempDir(), dirs+"lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	lock, left, err := lab.Only(dirs)
 	if err != nil {
 		return "", nil, err
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return "", nil, errors.Join(fmt.Errorf("another run is under way: %w", err), lock.Close())
-	}
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), dirs+"*[0-9]"))
-	err = errors.Join(err, sweep(prefix))
+	err = sweep(prefix)
 	for _, dir := range left {
 		err = errors.Join(err, os.RemoveAll(dir))
 	}

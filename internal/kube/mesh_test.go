@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/meshctl/meshctl/internal/lab"
 	"github.com/meshctl/meshctl/pkg/admin"
 	"github.com/meshctl/meshctl/pkg/mesh"
 )
@@ -35,7 +35,7 @@ type Mesh struct {
 	client, origin *host
 	admins         map[*host]*grpc.ClientConn
 	devices        []*device
-	echo           net.Listener
+	echo           *lab.Origin
 }
 
 // theMesh returns cluster and mesh. The first test makes them.
@@ -52,7 +52,7 @@ func theMesh(t *testing.T) *Mesh {
 func (s *sharedParts) makeMesh(t *testing.T, k *Kube) {
 	t.Helper()
 	binary := filepath.Join(k.Dir, "meshctl")
-	if err := build(t.Context(), binary, "github.com/meshctl/meshctl"); err != nil {
+	if err := lab.Build(t.Context(), binary, "github.com/meshctl/meshctl"); err != nil {
 		t.Fatal(err)
 	}
 	begin := time.Now()
@@ -79,11 +79,11 @@ func (m *Mesh) makeNetwork(t testing.TB, binary string) {
 	}
 	m.core = m.newHost(t, "core", 31, binary)
 	m.client, m.origin = m.newHost(t, "client", 41, binary), m.newHost(t, "origin", 51, binary)
-	var err error
-	if m.echo, err = m.origin.listen(m.origin.at(7)); err != nil {
+	ln, err := m.origin.Listen(m.origin.at(7))
+	if err != nil {
 		t.Fatal(err)
 	}
-	go serveEcho(m.echo)
+	m.echo = lab.ServeEcho(ln)
 }
 
 // found founds the mesh on all servers at once.
@@ -180,7 +180,7 @@ func (m *Mesh) leader(t testing.TB) (leader *host) {
 		}
 		for _, s := range servers.Items {
 			for _, h := range m.mgmt {
-				if s.Leader && s.Name == h.name && h.role.running() {
+				if s.Leader && s.Name == h.name && h.role.Running() {
 					leader = h
 					return nil
 				}
@@ -205,7 +205,7 @@ func (m *Mesh) meshTails() string {
 	var b strings.Builder
 	for _, h := range append(append([]*host{}, m.mgmt...), m.core) {
 		if h.role != nil {
-			b.WriteString(h.role.tail(6) + "\n")
+			b.WriteString(h.role.Tail(6) + "\n")
 		}
 	}
 	return b.String() + "logs: " + filepath.Join(m.Dir, "*", "*.log")
@@ -215,7 +215,7 @@ func (m *Mesh) meshTails() string {
 func call[Req, Resp any](ctx context.Context, m *Mesh, method admin.Method[Req, Resp], req Req) (resp Resp, err error) {
 	err = mesh.ErrUnavailable
 	for _, h := range m.mgmt {
-		if !h.role.running() {
+		if !h.role.Running() {
 			continue
 		}
 		if resp, err = callAt(ctx, m, h, method, req); err == nil {
@@ -255,7 +255,7 @@ func (m *Mesh) close() error {
 	}
 	for _, h := range append([]*host{m.core}, m.mgmt...) {
 		if h != nil {
-			errs = append(errs, h.role.kill())
+			errs = append(errs, h.role.Kill())
 		}
 	}
 	return errors.Join(errs...)

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"github.com/meshctl/meshctl/internal/lab"
 )
 
 // Node is a worker: a machine with its own network, processes, mounts and names.
@@ -20,12 +22,12 @@ type Node struct {
 	Name string
 	Addr netip.Addr
 
-	namespace
+	lab.Namespace
 	fabric fabric
 	pods   netip.Prefix
 	dir    string
 	group  string
-	init   *process
+	init   *lab.Process
 }
 
 // newNode makes the machine and starts it. The n-th worker is wN.
@@ -38,10 +40,10 @@ func (k *Kube) newNode(n int) (_ *Node, err error) {
 	if err := os.MkdirAll(filepath.Join(node.dir, "etc-cni-net.d"), 0o700); err != nil {
 		return nil, err
 	}
-	if node.namespace, err = k.fabric.attach(node.Name, node.Addr); err != nil {
+	if node.Namespace, err = k.fabric.attach(node.Name, node.Addr); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(node.forwards(), node.feed(fmt.Sprintf(nodeRules, node.pods, pods), "nft", "-f", "-")); err != nil {
+	if err := errors.Join(forwards(node.Namespace), node.Feed(fmt.Sprintf(nodeRules, node.pods, pods), "nft", "-f", "-")); err != nil {
 		return nil, err
 	}
 	if err := k.writeNodeFiles(node); err != nil {
@@ -69,7 +71,7 @@ func (k *Kube) power(node *Node) (err error) {
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), machineVariable+"="+filepath.Join(node.dir, "machine.json"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWPID}
-	node.init, err = node.start("init", node.dir, cmd)
+	node.init, err = node.Start("init", filepath.Join(node.dir, "init.log"), cmd)
 	return err
 }
 
@@ -77,14 +79,13 @@ func (k *Kube) power(node *Node) (err error) {
 // vanish. What it was is removed.
 func (n *Node) off() error {
 	err := n.fabric.detach(n.Name)
-	err = errors.Join(err, n.init.kill(), endProcesses(string(n.namespace)))
-	return errors.Join(err, ip("netns delete "+string(n.namespace)), removeGroups(n.group))
+	return errors.Join(err, n.init.Kill(), n.Remove(), removeGroups(n.group))
 }
 
 // inside runs a program in the machine.
 func (n *Node) inside(program ...string) error {
-	args := append([]string{"--target", strconv.Itoa(n.init.cmd.Process.Pid), "--mount", "--uts", "--ipc", "--net", "--pid"}, program...)
-	return command("", "nsenter", args...)
+	args := append([]string{"--target", strconv.Itoa(n.init.Process.Pid), "--mount", "--uts", "--ipc", "--net", "--pid"}, program...)
+	return lab.Command("", "nsenter", args...)
 }
 
 func (k *Kube) writeNodeFiles(n *Node) error {

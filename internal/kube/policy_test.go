@@ -23,7 +23,7 @@ func TestPolicyIsProbed(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := n.feed("delete table ip enforced", "nft", "-f", "-"); err != nil {
+			if err := n.Feed("delete table ip enforced", "nft", "-f", "-"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -71,7 +71,7 @@ func (e *Entries) enforce(t testing.TB, n *Node) error {
 	if len(may) == 0 {
 		return errors.New("the policy permits nothing")
 	}
-	return n.feed(fmt.Sprintf(enforced, n.pods, strings.Join(may, ", "), n.pods), "nft", "-f", "-")
+	return n.Feed(fmt.Sprintf(enforced, n.pods, strings.Join(may, ", "), n.pods), "nft", "-f", "-")
 }
 
 const enforced = `table ip enforced {

@@ -137,17 +137,3 @@ func buildKube(ctx context.Context, source, out string, flags []string) error {
 	fmt.Printf("  built after %v\n", time.Since(begin).Round(time.Second))
 	return lines.Err()
 }
-
-// buildFlags are those of the Makefile.
-const buildFlags = "GOFLAGS=-trimpath -buildvcs=false -tags=nobadger,nobbolt,nomysql,nopgx"
-
-// build makes a program of ours as the Makefile does, whatever this test itself
-// was built with.
-func build(ctx context.Context, out, pkg string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", out, pkg)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", buildFlags)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, text)
-	}
-	return nil
-}

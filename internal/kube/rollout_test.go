@@ -89,7 +89,7 @@ func TestLeaderKilledInMidRollout(t *testing.T) {
 			}
 			return nil
 		})
-		if err := leader.role.kill(); err != nil {
+		if err := leader.role.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		e.complete(t)

@@ -74,7 +74,7 @@ func (s *service) update(o object, nodes map[string]netip.Addr) {
 			known.nodePort = nodePort
 			continue
 		}
-		ln, err := s.balancer.listen(at(s.addr, number))
+		ln, err := s.balancer.Listen(at(s.addr, number))
 		if err != nil {
 			continue // the next look tries again
 		}
@@ -145,7 +145,7 @@ func (s *service) ask(t *target) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, checkEvery)
 		defer cancel()
-		c, err := s.balancer.dial(ctx, "", addr)
+		c, err := s.balancer.Dial(ctx, "", addr)
 		if err != nil {
 			return err
 		}
@@ -200,7 +200,7 @@ func (s *service) forward(client net.Conn, p *port) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialLimit)
 	defer cancel()
-	worker, err := s.balancer.dial(ctx, "", addr)
+	worker, err := s.balancer.Dial(ctx, "", addr)
 	if err == nil && proxy {
 		_, err = worker.Write(proxyHeader(client))
 	}

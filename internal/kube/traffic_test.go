@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/meshctl/meshctl/internal/lab"
 )
 
 // load is what clients do while something happens: they hold connections, each
@@ -94,7 +96,7 @@ func (n noticed) clean(t testing.TB) {
 }
 
 // keep holds one connection after the other.
-func (r *running) keep(ctx context.Context, i int, tun *tunnel, life time.Duration) {
+func (r *running) keep(ctx context.Context, i int, tun *lab.Tunnel, life time.Duration) {
 	for r.hold(tun, life) {
 		var err error
 		begin := time.Now()
@@ -108,7 +110,7 @@ func (r *running) keep(ctx context.Context, i int, tun *tunnel, life time.Durati
 }
 
 // hold returns true when the connection has lived its life.
-func (r *running) hold(tun *tunnel, life time.Duration) bool {
+func (r *running) hold(tun *lab.Tunnel, life time.Duration) bool {
 	defer tun.Close()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -121,7 +123,7 @@ func (r *running) hold(tun *tunnel, life time.Duration) bool {
 			return false
 		case <-tick.C:
 		}
-		if err := tun.ping(b, time.Minute); err != nil {
+		if err := tun.Echo(b, time.Minute); err != nil {
 			r.note(err, time.Time{}, nil, func(n *noticed) { n.lost++ })
 			return false
 		}
