@@ -88,8 +88,9 @@ var folders = map[string]members{
 		personal: "host",
 	},
 	"kubes": {
-		kind:   "kube",
-		public: "id auth ends added wanted.number wanted.made wanted.by wanted.why wanted.failed paused removing removals namespaceUID",
+		kind: "kube",
+		public: "id auth ends added wanted.number wanted.pods wanted.made wanted.by wanted.why wanted.failed " +
+			"paused removing removals namespaceUID",
 		personal: "name server ca serverName namespace earlier " +
 			"wanted.layer",
 	},

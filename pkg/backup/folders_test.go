@@ -22,13 +22,14 @@ func TestEveryMemberHasAPlace(t *testing.T) {
 		"subcert": "pending key",
 		"rollouts": "running.webSocketPaths running.grpcServices trial.webSocketPaths trial.grpcServices " +
 			"parked.webSocketPaths parked.grpcServices",
+		"kubes":  "credential",
 		"tokens": "hash",
 	}
 	for folder, v := range map[string]any{
 		"admins": mesh.Administrator{}, "backup": mesh.BackupSettings{}, "cells": mesh.Cell{}, "certs": mesh.CertRecord{}, "config": mesh.Config{},
 		"cores": mesh.Core{}, "devices": mesh.Device{}, "entries": mesh.Entry{}, "members": mesh.Member{}, "revocations": mesh.SignedRevocation{},
 		"rollouts": mesh.Rollout{}, "servers": mesh.Server{}, "tokens": mesh.Token{}, "totals": mesh.TrafficTotals{},
-		"acme": mesh.ACMESettings{}, "cellcerts": mesh.CellCert{}, "subcert": mesh.SubscriptionCert{},
+		"acme": mesh.ACMESettings{}, "cellcerts": mesh.CellCert{}, "subcert": mesh.SubscriptionCert{}, "kubes": mesh.KubeCluster{},
 	} {
 		named := append(strings.Fields(secret[folder]), backup.Named(folder)...)
 		have := membersOf(reflect.TypeOf(v), "", named)
