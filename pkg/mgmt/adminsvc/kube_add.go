@@ -78,7 +78,9 @@ func (s *Service) kubeSet(ctx context.Context, req admin.KubeSetRequest) (admin.
 				return err
 			}
 			now.Server, now.CA, now.ServerName, now.Auth, now.Credential, now.Ends = c.Server, c.CA, c.ServerName, c.Auth, c.Credential, c.Ends
-			now.NamespaceUID = cmp.Or(answer.NamespaceUID, now.NamespaceUID)
+			if answer.NamespaceUID != "" || req.Moved { // otherwise nobody has looked yet
+				now.NamespaceUID = answer.NamespaceUID
+			}
 		}
 		set(&now.Name, req.Name)
 		if err := s.taken(tx, now); err != nil {

@@ -273,6 +273,14 @@ func TestAClusterThatHasMovedIsTakenWhenSomebodySaysSo(t *testing.T) {
 	if v = must(set(true))(t); v.NamespaceUID != "uid-c" || v.State != nil || v.Wanted.Number != 1 {
 		t.Errorf("it is %q, release %d, seen %+v", v.NamespaceUID, v.Wanted.Number, v.State)
 	}
+	unasked := admin.KubeSetRequest{Ref: "north", Connection: &c, Unchecked: true}
+	if v = must(r.kubeSet(r.ctx(), unasked))(t); v.NamespaceUID != "uid-c" {
+		t.Errorf("unasked it is %q", v.NamespaceUID)
+	}
+	unasked.Moved = true
+	if v = must(r.kubeSet(r.ctx(), unasked))(t); v.NamespaceUID != "" {
+		t.Errorf("it has moved, and is %q still", v.NamespaceUID)
+	}
 }
 
 func TestACheckIsRememberedWhereNothingRuns(t *testing.T) {
