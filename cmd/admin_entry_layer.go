@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
 	"github.com/meshctl/meshctl/pkg/mesh"
@@ -62,9 +63,15 @@ func (f *layerFlags) flags(c *cobra.Command) {
 	fs.StringArrayVar(&f.tolerations, "toleration", nil, "taint of nodes to run on nevertheless: KEY[=VALUE][:EFFECT]; may be repeated")
 	fs.BoolVar(&l.OpenNetwork, "open-network", false, "leave the NetworkPolicy out: pods may reach and be reached by anything")
 	fs.StringVar(&l.LogLevel, "log-level", def.LogLevel, "how much entries log: debug, info, warn or error")
-	complete(c, "kind", string(mesh.EntryDeployment), string(mesh.EntryDaemonSet))
-	complete(c, "service", string(mesh.ServiceLoadBalancer), string(mesh.ServiceNodePort))
-	complete(c, "log-level", "debug", "info", "warn", "error")
+	words := map[string][]string{
+		"kind": {string(mesh.EntryDeployment), string(mesh.EntryDaemonSet)}, "service": {string(mesh.ServiceLoadBalancer), string(mesh.ServiceNodePort)},
+		"autoscale": {"off"}, "log-level": {"debug", "info", "warn", "error"},
+	}
+	fs.VisitAll(func(f *pflag.Flag) {
+		if f.Name != "file" {
+			complete(c, f.Name, words[f.Name]...) // never with files
+		}
+	})
 }
 
 // onto is was with what the flags change; a file takes the place of all of it.

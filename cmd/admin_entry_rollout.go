@@ -84,7 +84,7 @@ func releaseNoun(v admin.KubeView) noun[mesh.EntryRelease] {
 	}
 }
 
-// outcomeOf is what became of a release, "" where that is not known any more.
+// outcomeOf is what became of a release, "" before somebody looked.
 func outcomeOf(v admin.KubeView, r mesh.EntryRelease) string {
 	st, wanted := v.State, r.Number == v.Wanted.Number
 	switch {
@@ -105,7 +105,7 @@ func outcomeOf(v admin.KubeView, r mesh.EntryRelease) string {
 	case wanted:
 		return "not begun"
 	}
-	return ""
+	return "replaced"
 }
 
 // wantedPods is how many pods a release has.
@@ -124,7 +124,7 @@ func newRolloutPause(a *adminCLI) *cobra.Command {
 }
 
 func newRolloutResume(a *adminCLI) *cobra.Command {
-	return newRolloutDeed(a, "resume", "Go on with a rolling update that was paused", "goes on")
+	return newRolloutDeed(a, "resume", "Go on with a rolling update that was paused", "goes on; look on: meshctl admin entry rollout status")
 }
 
 func newRolloutDeed(a *adminCLI, action, short, done string) *cobra.Command {

@@ -127,7 +127,9 @@ func kubeFields(v admin.KubeView, now time.Time) []field {
 	if st.Rollout.Desired > 0 {
 		out = append(out, field{"Rollout", fmt.Sprintf("release %d %s, since %s", st.Rollout.Release, rolloutText(st.Rollout), at(st.Rollout.Since, now))})
 	}
-	out = append(out, field{"Network policy", policyText(st.Policy)})
+	if v.Wanted.Number != 0 {
+		out = append(out, field{"Network policy", policyText(st.Policy)})
+	}
 	if st.Lacking != "" {
 		out = append(out, field{"Lacking", st.Lacking})
 	}

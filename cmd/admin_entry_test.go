@@ -232,7 +232,7 @@ func TestOutcomesOfReleases(t *testing.T) {
 		{"put back", failed, [2]string{"runs", "failed"}},
 		{"failed before", before, [2]string{"failed", "runs"}},
 		{"on the way", rolling, [2]string{"ran last", "rolling"}},
-		{"there", ran, [2]string{"", "runs"}},
+		{"there", ran, [2]string{"replaced", "runs"}},
 		{"not begun", view(&mesh.KubeState{Ran: 1}), [2]string{"ran last", "not begun"}},
 	} {
 		got := [2]string{outcomeOf(c.v, c.v.Earlier[0]), outcomeOf(c.v, c.v.Wanted)}

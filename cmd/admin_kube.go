@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,7 +129,7 @@ there. Ends with 1 when it may not, or the cluster gives no good answer.`,
 			} else {
 				err = printFields(s.out(), []field{
 					{"Cluster", ref}, {"Version", v.Answer.Version}, {"Failure", string(v.Answer.Failure)}, {"Detail", v.Answer.Detail},
-					{"The credential may not", strings.Join(v.Answer.Missing, ", ")}, {"Pod Security", podSecurity(v.Answer)},
+					{"The credential may", mayAll(v.Answer)}, {"It may not", strings.Join(v.Answer.Missing, ", ")}, {"Pod Security", podSecurity(v.Answer)},
 				})
 			}
 			if err != nil {
@@ -148,6 +149,14 @@ func badCluster(ref string, v admin.KubeChecked) error {
 		return mesh.WithHint(fmt.Errorf("cluster %s is not prepared", clean(ref)), "somebody who administers it applies this: meshctl admin kube rbac | kubectl apply -f -")
 	}
 	return nil
+}
+
+// mayAll says that a credential does, or "".
+func mayAll(a kube.Answer) string {
+	if a.Failure != "" || len(a.Missing) > 0 {
+		return ""
+	}
+	return "all that is needed"
 }
 
 // podSecurity is a fault of the namespace, or "".
@@ -251,6 +260,7 @@ func oneCluster(ctx context.Context, s *adminSession, ref string) (string, error
 	for _, c := range l.Items {
 		names = append(names, c.Name)
 	}
+	slices.Sort(names)
 	switch len(names) {
 	case 0:
 		return "", mesh.WithHint(fmt.Errorf("there is no cluster yet: %w", mesh.ErrNotFound), kubeNoun().empty)

@@ -23,6 +23,8 @@ func (f *kubeconfigFlags) flags(c *cobra.Command) {
 	c.Flags().StringVar(&f.context, "context", "", "context in it (default its current one)")
 	c.Flags().StringVar(&f.serverName, "tls-server-name", "", "name that the certificate of the API has, where it is not that of its URL")
 	c.Flags().BoolVar(&f.unchecked, "unchecked", false, "take it although the cluster does not answer, or does not permit enough")
+	complete(c, "context")
+	complete(c, "tls-server-name")
 }
 
 // read takes a cluster out of a kubeconfig, with the files that it names. Nothing
