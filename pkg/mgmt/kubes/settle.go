@@ -18,8 +18,11 @@ import (
 // actor is who makes the changes of this package.
 const actor mesh.Actor = "system:kubes"
 
-// notOrdered begins what is said when a cluster is left as it is.
-const notOrdered = "changes wait: "
+// What begins problems that this server finds by itself.
+const (
+	notOrdered = "changes wait: "
+	sharedWith = "its namespace is that of cluster "
+)
 
 // settle writes how a cluster is, when that is worth it.
 func (t *term) settle(ctx context.Context, c mesh.KubeCluster) error {
@@ -83,14 +86,17 @@ func (t *term) next(c mesh.KubeCluster, st mesh.KubeState, s *sight, now time.Ti
 		heard = s.heard
 	}
 	p := pulse{silent: !s.asked.IsZero() && now.Sub(heard) > t.pace.Silence, still: s.still.lasts(now)}
+	tells := t.driftDue(s, now)
 	now = now.UTC()
 	out, events := next(c, st, o, p, now)
-	out.Problems = slices.DeleteFunc(slices.Clone(out.Problems), func(p string) bool { return strings.HasPrefix(p, notOrdered) })
+	out.Problems = slices.DeleteFunc(slices.Clone(out.Problems), func(p string) bool {
+		return strings.HasPrefix(p, notOrdered) || strings.HasPrefix(p, sharedWith)
+	})
 	if s.fault != "" {
 		out.Problems = append(out.Problems, notOrdered+s.fault)
 	}
 	if other := t.shared(c, o); other != "" {
-		out.Problems = append(out.Problems, "its namespace is that of cluster "+other+", too: forget one of them (meshctl admin kube remove NAME --abandon)")
+		out.Problems = append(out.Problems, sharedWith+other+", too: forget one of them (meshctl admin kube remove NAME --abandon)")
 	}
 	if idle(c) {
 		s.put = 0
@@ -98,7 +104,7 @@ func (t *term) next(c mesh.KubeCluster, st mesh.KubeState, s *sight, now time.Ti
 	out.Server, out.Drift = t.Server, s.put
 	out.Policy = t.policy(c, st)
 	out.Addresses = t.lookout.Seen(c.ID)
-	if t.driftDue(s, t.instant()) {
+	if tells {
 		cause := "others changed what meshctl keeps, and it was put right: "
 		if idle(c) {
 			cause = "something of ours was left where no entries are wanted, and was removed: "
@@ -193,7 +199,7 @@ func (t *term) finish(ctx context.Context, c mesh.KubeCluster) error {
 		})
 	})
 	if err == nil {
-		s.swept = t.instant()
+		s.swept, s.drift = t.instant(), nil
 		t.Log.Info("entries of a cluster taken away", "object", object(c.ID))
 	}
 	return err

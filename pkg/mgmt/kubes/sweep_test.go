@@ -100,6 +100,16 @@ func TestANamespaceThatIsAnother(t *testing.T) {
 	w.says(s, 1, seen("uid-c"), "two have one", func(st mesh.KubeState) bool {
 		return len(st.Problems) == 1 && strings.Contains(st.Problems[0], "that of cluster lyon")
 	})
+	w.deploy("registry.example.net/meshctl:2") // and what is seen is still of the release before
+	late := seen("uid-c")
+	late.Cluster, late.Release, late.Mark = w.cluster, 1, w.ordered(s, 2).Mark
+	for range 100 {
+		s.Ended(late)
+		if p := w.state().Problems; len(p) > 1 {
+			t.Fatalf("it is said again and again: %q", p)
+		}
+	}
+	w.edit(func(c *mesh.KubeCluster) { c.Wanted, c.Earlier = c.Earlier[0], nil })
 	if w.stored().NamespaceUID != "uid-b" {
 		t.Error("it was taken from another")
 	}
