@@ -89,7 +89,9 @@ func (s *session) failure(refused kube.Failure) (kube.Failure, string) {
 func (s *session) tellRollout(ctx context.Context, w wanted, pods []mesh.KubePod, o *kube.Observation) {
 	live, _ := s.cache.get(w.kind.name, w.GetName())
 	release := releaseOf(w.Object, "spec", "template", "metadata", "labels")
+	seen := false
 	for _, p := range pods {
+		seen = seen || p.Release == release
 		switch {
 		case p.Release != release && !p.Ending:
 			o.Old++
@@ -111,6 +113,9 @@ func (s *session) tellRollout(ctx context.Context, w wanted, pods []mesh.KubePod
 	// Before the watch shows what was applied, it is an earlier one that was stuck.
 	st := s.standing[w.key()]
 	o.Stuck = f.stuck && st != nil && st.good != nil && st.hash == w.hash && s.isSeen(w, st)
+	if o.Updated > 0 && !seen {
+		o.Stuck = false // the watch of pods is behind: one of them will say why
+	}
 	if w.kind.name == "DaemonSet" {
 		o.Stuck = s.progress.stuck(release, o.Desired, o.Updated, o.Ready, o.Paused, s.deadlineOf(w))
 	}
