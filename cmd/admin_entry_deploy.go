@@ -175,6 +175,8 @@ release that failed it is the number of what was put back; the failed one stays 
 			switch {
 			case err != nil:
 				return usagef("%q: want a number", arg)
+			case n < 1:
+				return usagef("%d entries: want 1 or more", n).hint("none at all: meshctl admin entry uninstall")
 			case l.Autoscale != (mesh.EntryAutoscale{}):
 				return usagef("an autoscaler decides how many there are").hint("change its bounds: meshctl admin entry deploy --autoscale MIN-MAX, or off with --replicas N")
 			case l.Kind == mesh.EntryDaemonSet:

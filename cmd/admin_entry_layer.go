@@ -113,6 +113,12 @@ func (f *layerFlags) onto(ctx context.Context, s *adminSession, was mesh.EntryLa
 func (f *layerFlags) parsed(s *adminSession, to *mesh.EntryLayer) error {
 	changed := s.cmd.Flags().Changed
 	var err error
+	for flag, n := range map[string]int{"replicas": f.layer.Replicas, "unavailable": f.layer.Unavailable} {
+		// Zero would be the default, which nobody means by it.
+		if changed(flag) && n < 1 {
+			return usagef("--%s %d: want 1 or more", flag, n)
+		}
+	}
 	if changed("autoscale") {
 		err = f.scaled(s, to)
 	}

@@ -120,7 +120,7 @@ func wantedPods(r mesh.EntryRelease) string {
 }
 
 func newRolloutPause(a *adminCLI) *cobra.Command {
-	return newRolloutDeed(a, "pause", "Keep the pods of a rolling update as they are", "keeps its pods as they are")
+	return newRolloutDeed(a, "pause", "Keep the pods of a rolling update as they are", "keeps its pods as they are; to go on: meshctl admin entry rollout resume")
 }
 
 func newRolloutResume(a *adminCLI) *cobra.Command {
@@ -140,7 +140,7 @@ func newRolloutDeed(a *adminCLI, action, short, done string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return changed(s, kubeNoun(), v, done)
+			return changed(s, kubeNoun(), v, done+" --cluster "+clean(v.Name))
 		}),
 	}
 	clusterFlag(a, c, &cluster)
