@@ -65,6 +65,7 @@ func (c *controlPlane) prepare() error {
 		{c.ca, "kcm", pkix.Name{CommonName: "system:kube-controller-manager"}, []string{"127.0.0.1"}},
 		{c.ca, "scheduler", pkix.Name{CommonName: "system:kube-scheduler"}, []string{"127.0.0.1"}},
 		{c.ca, "proxy", pkix.Name{CommonName: "system:kube-proxy"}, nil},
+		{c.ca, "metrics", pkix.Name{CommonName: "metrics-server", Organization: masters}, []string{metricsName + ".kube-system.svc"}},
 	} {
 		if err := cert.by.issue(cert.file, cert.subject, cert.hosts...); err != nil {
 			return err
@@ -97,7 +98,9 @@ func (c *controlPlane) up(ctx context.Context) (err error) {
 	if c.kcm, err = c.run("kube-controller-manager", append(sameConfig(c.controllerConf),
 		"--root-ca-file="+c.pki.cert("ca"), "--service-account-private-key-file="+c.pki.key("accounts"),
 		"--cluster-signing-cert-file="+c.pki.cert("ca"), "--cluster-signing-key-file="+c.pki.key("ca"),
-		"--use-service-account-credentials=true", "--node-monitor-grace-period="+nodeGrace.String())...); err != nil {
+		"--use-service-account-credentials=true", "--node-monitor-grace-period="+nodeGrace.String(),
+		"--horizontal-pod-autoscaler-sync-period=5s", "--horizontal-pod-autoscaler-downscale-stabilization="+downscaleWindow.String(),
+		"--horizontal-pod-autoscaler-cpu-initialization-period=20s", "--horizontal-pod-autoscaler-initial-readiness-delay=5s")...); err != nil {
 		return err
 	}
 	c.scheduler, err = c.run("kube-scheduler", sameConfig(c.plannerConf)...)
@@ -106,6 +109,10 @@ func (c *controlPlane) up(ctx context.Context) (err error) {
 
 // nodeGrace is after what silence a worker is NotReady; the default is 50 s.
 const nodeGrace = 20 * time.Second
+
+// downscaleWindow is for how long the highest number that an autoscaler found right
+// stays; the default is 5 m.
+const downscaleWindow = 20 * time.Second
 
 func sameConfig(file string) []string {
 	return []string{"--kubeconfig=" + file, "--authentication-kubeconfig=" + file, "--authorization-kubeconfig=" + file,
@@ -129,7 +136,7 @@ func (c *controlPlane) startAPI(ctx context.Context) (err error) {
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file="+p.cert("front"), "--proxy-client-key-file="+p.key("front"),
-		"--profiling=false"); err != nil {
+		"--enable-aggregator-routing=true", "--profiling=false"); err != nil {
 		return err
 	}
 	admin, err := c.client("admin")

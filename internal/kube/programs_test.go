@@ -62,17 +62,32 @@ func missingPackages() (missing []string) {
 	return missing
 }
 
-// kubeBinary returns Kubernetes in one program, and builds it unless the user's
-// cache has it.
+// built is a program of a module under test, which the user's cache keeps.
+type built struct {
+	name, version, module string
+	pkg                   string
+	files                 []string // of the module
+	flags                 []string
+	says                  string // what it takes to build
+}
+
+// kubeBinary returns Kubernetes in one program.
 func kubeBinary(ctx context.Context) (string, error) {
-	source, err := filepath.Abs(filepath.Join("..", "..", "test", "kube"))
+	return built{
+		name: "kube", version: kubeVersion, module: "kube", pkg: ".", files: []string{"go.mod", "go.sum", "main.go", "etcd.go"}, flags: kubeFlags(),
+		says: "Kubernetes " + kubeVersion + ", some 2,000 packages: 10 to 20 minutes the first time",
+	}.program(ctx)
+}
+
+// program returns the file, and builds it unless the cache has it.
+func (b built) program(ctx context.Context) (string, error) {
+	source, err := filepath.Abs(filepath.Join("..", "..", "test", b.module))
 	if err != nil {
 		return "", err
 	}
-	flags := kubeFlags()
 	sum := sha256.New()
-	fmt.Fprintln(sum, flags)
-	for _, file := range []string{"go.mod", "go.sum", "main.go", "etcd.go"} {
+	fmt.Fprintln(sum, b.flags)
+	for _, file := range b.files {
 		text, err := os.ReadFile(filepath.Join(source, file))
 		if err != nil {
 			return "", err
@@ -83,15 +98,15 @@ func kubeBinary(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, "meshctl", "kube", kubeVersion+"-"+hex.EncodeToString(sum.Sum(nil))[:12])
-	out := filepath.Join(dir, "kube")
+	dir := filepath.Join(cache, "meshctl", "kube", b.version+"-"+hex.EncodeToString(sum.Sum(nil))[:12])
+	out := filepath.Join(dir, b.name)
 	if _, err := os.Stat(out); err == nil {
 		return out, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	if err := buildKube(ctx, source, out+".new", flags); err != nil {
+	if err := b.build(ctx, source, out+".new"); err != nil {
 		return "", err
 	}
 	return out, os.Rename(out+".new", out)
@@ -107,10 +122,10 @@ func kubeFlags() []string {
 	return []string{"-trimpath", "-buildvcs=false", "-ldflags", link}
 }
 
-// buildKube says how far it is.
-func buildKube(ctx context.Context, source, out string, flags []string) error {
-	fmt.Printf("building Kubernetes %s, some 2,000 packages: 10 to 20 minutes the first time\n", kubeVersion)
-	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-v", "-o", out}, append(flags, ".")...)...)
+// build says how far it is.
+func (b built) build(ctx context.Context, source, out string) error {
+	fmt.Println("building", b.says)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-v", "-o", out}, append(b.flags, b.pkg)...)...)
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "CGO_ENABLED=0")
 	stderr, err := cmd.StderrPipe()
@@ -132,7 +147,7 @@ func buildKube(ctx context.Context, source, out string, flags []string) error {
 		}
 	}
 	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("build Kubernetes: %w\n%s", err, trouble)
+		return fmt.Errorf("build %s: %w\n%s", b.name, err, trouble)
 	}
 	fmt.Printf("  built after %v\n", time.Since(begin).Round(time.Second))
 	return lines.Err()
