@@ -44,12 +44,12 @@ type balancer struct {
 	noted    error
 }
 
-func (k *Kube) newBalancer(ctx context.Context) (*balancer, error) {
-	ns, err := k.fabric.attach("balancer", hostAddr(80))
+func (k *Kube) newBalancer(ctx context.Context, p place) (*balancer, error) {
+	ns, err := k.fabric.attach("balancer"+p.suffix, hostAddr(p.balancer))
 	if err != nil {
 		return nil, err
 	}
-	b := &balancer{Namespace: ns, api: k.admin, services: map[string]*service{}, last: 100}
+	b := &balancer{Namespace: ns, api: k.admin, services: map[string]*service{}, last: p.services}
 	b.client = &http.Client{Timeout: checkEvery, Transport: &http.Transport{DialContext: b.Dial, DisableKeepAlives: true}}
 	b.wg.Go(func() { b.run(ctx) })
 	return b, nil

@@ -73,7 +73,7 @@ func (s *sharedParts) deploy(t *testing.T, m *Mesh) {
 	step := func(what string) { t.Logf("%5.1f s  %s", time.Since(begin).Seconds(), what) }
 	m.importMeshctl(t)
 	step("image at every worker")
-	m.addCluster(t)
+	m.addCluster(t, m.Kube, clusterName)
 	step("cluster added")
 	s.entries = &Entries{Mesh: m}
 	s.entries.restore(t)
@@ -85,7 +85,7 @@ func (s *sharedParts) deploy(t *testing.T, m *Mesh) {
 func (e *Entries) restore(t testing.TB) {
 	t.Helper()
 	t.Log(e.admin(t, "entry", "deploy", "--image", oldImage, "--autoscale", "off", "--replicas", "2", "--lb-class", balancerClass,
-		"--annotation", proxyAnnotation+"=v2", "--proxy", hostAddr(80).String(),
+		"--annotation", proxyAnnotation+"=v2", "--proxy", hostAddr(north.balancer).String(),
 		"--drain-wait", drainWait.String(), "--drain-limit", drainLimit.String(), "--deadline", "40s", "--wait", "3m",
 		"--cpu", "100m", "--memory", "64Mi", "--memory-limit", "256Mi", "--log-level", "debug"))
 	e.evenly(t)
@@ -126,31 +126,31 @@ func (m *Mesh) importMeshctl(t testing.TB) {
 	}
 }
 
-// addCluster lets management into the cluster.
-func (m *Mesh) addCluster(t testing.TB) {
+// addCluster lets management into a cluster.
+func (m *Mesh) addCluster(t testing.TB, k *Kube, name string) {
 	t.Helper()
 	for doc := range strings.SplitSeq(m.admin(t, "kube", "rbac"), "\n---\n") {
 		var o object
 		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
 			t.Fatal(err)
 		}
-		if err := m.Kube.admin.apply(t.Context(), o, "operator", ""); err != nil {
+		if err := k.admin.apply(t.Context(), o, "operator", ""); err != nil {
 			t.Fatal(err)
 		}
 	}
-	token, err := m.Kube.admin.tokenOf(t.Context(), entryNS, kube.Account)
+	token, err := k.admin.tokenOf(t.Context(), entryNS, kube.Account)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, err := os.ReadFile(m.control.pki.cert("ca"))
+	ca, err := os.ReadFile(k.control.pki.cert("ca"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := m.control.pki.writeKubeconfig(kube.Account, m.control.url(), map[string]any{"token": token}, ca)
+	file, err := k.control.pki.writeKubeconfig(kube.Account, k.control.url(), map[string]any{"token": token}, ca)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log(m.admin(t, "kube", "add", clusterName, "--kubeconfig", file))
+	t.Log(m.admin(t, "kube", "add", name, "--kubeconfig", file))
 }
 
 // admin runs `meshctl admin` at a server that runs, and wants it to succeed.

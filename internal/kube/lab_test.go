@@ -36,24 +36,32 @@ type Kube struct {
 	stop     context.CancelFunc
 }
 
+// place is where the hosts of a cluster are on the network that all have in common:
+// what their names end with, and the last bytes of their addresses. Services get
+// those after services.
+type place struct {
+	suffix                      string
+	control, balancer, services byte
+}
+
+// north is the cluster of all tests, south a second one.
+var (
+	north = place{"", 2, 80, 100}
+	south = place{"-south", 3, 81, 150}
+)
+
 // newKube makes a control plane and a balancer without workers.
-func newKube(ctx context.Context, dir, run, program string) (*Kube, error) {
-	k := &Kube{Dir: dir, Nodes: map[string]*Node{}, program: program, fabric: fabric{run}}
+func newKube(ctx context.Context, dir string, f fabric, program string, p place) (*Kube, error) {
+	k := &Kube{Dir: dir, Nodes: map[string]*Node{}, program: program, fabric: f}
 	ctx, k.stop = context.WithCancel(ctx)
-	if err := k.fabric.create(); err != nil {
-		return k, err
-	}
-	if err := k.makeImages(ctx); err != nil {
-		return k, err
-	}
 	keys, logs := filepath.Join(dir, "pki"), filepath.Join(dir, "control")
 	if err := errors.Join(os.Mkdir(keys, 0o700), os.Mkdir(logs, 0o700)); err != nil {
 		return k, err
 	}
-	c := &controlPlane{addr: hostAddr(2), program: program, dir: logs, logs: logs, pki: pki(keys)}
+	c := &controlPlane{addr: hostAddr(p.control), program: program, dir: logs, logs: logs, pki: pki(keys)}
 	k.control = c
 	var err error
-	if c.Namespace, err = k.fabric.attach("control", c.addr); err != nil {
+	if c.Namespace, err = k.fabric.attach("control"+p.suffix, c.addr); err != nil {
 		return k, err
 	}
 	if err := c.prepare(); err != nil {
@@ -65,7 +73,7 @@ func newKube(ctx context.Context, dir, run, program string) (*Kube, error) {
 	if err := c.up(ctx); err != nil {
 		return k, err
 	}
-	k.balancer, err = k.newBalancer(ctx)
+	k.balancer, err = k.newBalancer(ctx, p)
 	return k, err
 }
 
@@ -252,8 +260,11 @@ func (k *Kube) tails() string {
 	return b.String() + "logs: " + filepath.Join(k.Dir, "*", "*.log")
 }
 
-// close ends and removes everything.
-func (k *Kube) close() error {
+// close ends and removes everything, also what others have on the network.
+func (k *Kube) close() error { return errors.Join(k.end(), sweep(prefix+k.fabric.run)) }
+
+// end ends the cluster.
+func (k *Kube) end() error {
 	k.stop()
 	var errs []error
 	if k.balancer != nil {
@@ -265,7 +276,7 @@ func (k *Kube) close() error {
 	if k.control != nil {
 		errs = append(errs, k.control.down())
 	}
-	return errors.Join(append(errs, sweep(prefix+k.fabric.run))...)
+	return errors.Join(errs...)
 }
 
 // at is an address with a port.

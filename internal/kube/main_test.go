@@ -100,8 +100,14 @@ func (s *sharedParts) make(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	s.kube, err = newKube(context.Background(), dir, strings.ToLower(rand.Text()[:4]), s.program)
-	if err != nil {
+	network := fabric{strings.ToLower(rand.Text()[:4])}
+	if err := network.create(); err != nil {
+		t.Fatal(err)
+	}
+	if s.kube, err = newKube(context.Background(), dir, network, s.program, north); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.kube.makeImages(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%5.1f s  control plane", time.Since(begin).Seconds())

@@ -15,7 +15,7 @@ import (
 )
 
 // TestPodsServe shows that pods that nobody gave a secret are entries of the mesh,
-// and carry traffic.
+// and carry traffic. None has a token for the API of the cluster (K-07).
 func TestPodsServe(t *testing.T) {
 	e := theEntries(t)
 	v, err := e.view(t.Context())
@@ -30,6 +30,13 @@ func TestPodsServe(t *testing.T) {
 	}
 	if serving != 2 || len(v.State.Pods) != 2 {
 		t.Errorf("%d pods are %d entries; want 2: %+v", len(v.State.Pods), serving, v)
+	}
+	for _, p := range e.pods(t) { // with what the API server adds to those that do not refuse it
+		for _, volume := range p.list("spec", "volumes") {
+			if name := volume.text("name"); strings.HasPrefix(name, "kube-api-access") {
+				t.Errorf("%s has a token for the API: %s", p.text("metadata", "name"), name)
+			}
+		}
 	}
 	l := e.begin(t, steady(e.clients()))
 	<-time.After(5 * time.Second)
