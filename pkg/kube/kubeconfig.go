@@ -120,7 +120,7 @@ func (k kubeconfig) choose(context string) (c kubeCluster, u kubeUser, namespace
 	}
 	i := slices.Index(names, context)
 	if i < 0 {
-		return c, u, "", mesh.WithHint(configFault("no context %q", mesh.Quotable(context)), fmt.Sprintf("there are: %.500q", names))
+		return c, u, "", mesh.WithHint(configFault("no context %q", mesh.Quotable(context)), fmt.Sprintf("there are: %.500s", strings.Join(names, ", ")))
 	}
 	chosen := k.Contexts[i].Context
 	found := 0

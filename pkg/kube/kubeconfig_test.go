@@ -170,7 +170,7 @@ func TestContextsOfKubeconfigs(t *testing.T) {
 	if _, err := ParseKubeconfig(text, "one", noFiles); err != nil {
 		t.Error(err)
 	}
-	if _, err := ParseKubeconfig(text, "two", noFiles); !errors.Is(err, mesh.ErrInvalid) || !strings.Contains(mesh.Hint(err), `"lost"`) {
+	if _, err := ParseKubeconfig(text, "two", noFiles); !errors.Is(err, mesh.ErrInvalid) || !strings.Contains(mesh.Hint(err), "one, lost") {
 		t.Errorf("%v, hint %q; want those that there are", err, mesh.Hint(err))
 	}
 	if _, err := ParseKubeconfig(text, "lost", noFiles); !errors.Is(err, mesh.ErrInvalid) || !strings.Contains(err.Error(), "nobody") {
