@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/meshctl/meshctl/pkg/kube"
 	"github.com/meshctl/meshctl/pkg/kube/kubetest"
 	"github.com/meshctl/meshctl/pkg/mgmt"
@@ -57,8 +59,20 @@ func saysWhatHolds(t *testing.T, server mgmt.Addresses) {
 	o.says(deploy(1, "--replicas", "3"), "Deployment/"+kube.Name+": field spec.replicas is kept otherwise by helm (scale), and meshctl does not force it",
 		"all changes to this object are held back", "hint: decide who keeps it (docs/runbook/kubernetes.md, kube-conflict)")
 	o.says(o.run(0, "entry", "status", "held"), "Conflict:", "kept otherwise by helm (scale)")
-	api.Scale(t, "helm", space, kube.Name, 3)
+	// The command of the hint takes the field over.
+	for doc := range strings.SplitSeq(o.run(0, "entry", "deploy", "--cluster", "held", "--dry-run"), "---\n") {
+		var object kubetest.Object
+		if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
+			t.Fatal(err)
+		}
+		if err := api.Apply(t, kube.FieldManager, space, object, true); err != nil {
+			t.Fatal(err)
+		}
+	}
 	deploy(0)
+	if n := len(api.Names(t, "Pod", space)); n != 3 {
+		t.Errorf("there are %d pods, want 3", n)
+	}
 
 	var collector sync.WaitGroup
 	collector.Go(func() { collectPods(t, api, space) })
