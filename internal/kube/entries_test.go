@@ -186,13 +186,17 @@ func (e *Entries) complete(t testing.TB) time.Duration {
 	t.Helper()
 	begin := time.Now()
 	ctx := context.WithoutCancel(t.Context()) // also when the test has ended
-	e.wait(t, "what is wanted runs", func() error {
+	// Twice the patience: after an outage the cluster's own programs come back one
+	// after the other, each after a pause of its own.
+	if err := retry(ctx, 2*patience, "what is wanted runs", func() error {
 		v, err := e.view(ctx)
 		if err != nil {
 			return err
 		}
 		return completed(v)
-	})
+	}); err != nil {
+		t.Fatalf("%v\n%s", err, e.meshTails())
+	}
 	e.Balanced(t, entryNS, kube.Name, 2)
 	return time.Since(begin)
 }
