@@ -98,6 +98,14 @@ func (c *cache) get(kind, name string) (o *unstructured.Unstructured, known bool
 	return s.objects[name], true
 }
 
+// follows says whether a kind is watched, and nothing keeps it from that.
+func (c *cache) follows(kind string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.shelves[kind]
+	return s != nil && s.synced && s.err == nil
+}
+
 // list has the objects of a kind by name. known is whether it can be looked at.
 func (c *cache) list(kind string) (list []*unstructured.Unstructured, known bool) {
 	c.mu.Lock()

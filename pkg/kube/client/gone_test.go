@@ -134,3 +134,51 @@ func TestANamespaceThatWasMadeAnewIsSeen(t *testing.T) {
 	s.Anew()
 	d.until(0, "is of another", func(o kube.Observation) bool { return o.NamespaceUID != "" && o.NamespaceUID != uid })
 }
+
+// Who applies by other means what a dry run prints has our labels on it: that is not
+// ours to take away.
+func TestWhatSomebodyAppliesByHandStays(t *testing.T) {
+	t.Parallel()
+	s := kubetest.New(t)
+	all := objects(t, layer(), 1, kube.Epoch{Mesh: 1})
+	for _, o := range all {
+		if err := s.Apply(t, "kubectl", space, kubetest.Object(o), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := open(t, s, quick())
+	d.keeper.Set(d.work(nil, 0, first))
+	if o := d.until(0, "finds nothing of ours", func(o kube.Observation) bool { return o.Removed }); len(o.Swept) > 0 {
+		t.Errorf("%q are swept", o.Swept)
+	}
+	for _, o := range all {
+		if s.Get(t, o.Kind(), space, kube.Name) == nil {
+			t.Errorf("%s is gone", o.Kind())
+		}
+	}
+}
+
+// A connection that cannot even be tried is told as one of this work.
+func TestAConnectionThatCannotBeIsTold(t *testing.T) {
+	t.Parallel()
+	d := open(t, kubetest.New(t), quick())
+	w := d.work(nil, 0, first)
+	w.API.Auth, w.Mark = mesh.KubeCertificate, "connection 1"
+	d.keeper.Set(w)
+	if o := d.until(0, "says why", func(o kube.Observation) bool { return o.Failure == kube.Other }); o.Mark != w.Mark || o.Detail == "" {
+		t.Errorf("%+v", o)
+	}
+}
+
+// Who may not look at pods is told that a release fails all the same.
+func TestAReleaseThatIsStuckWithoutPodsToSee(t *testing.T) {
+	t.Parallel()
+	s := kubetest.New(t)
+	s.Roll(t, func(kubetest.Object) kubetest.Start { return kubetest.Start{Waiting: "ImagePullBackOff"} })
+	s.Deny("list", "pods", true)
+	d := open(t, s, quick())
+	d.set(layer(), 1, first)
+	d.until(0, "has begun", func(o kube.Observation) bool { return o.Applied && o.Updated > 0 })
+	s.Expire(t, space, kube.Name)
+	d.until(0, "is stuck", func(o kube.Observation) bool { return o.Stuck && o.Failure == kube.Denied && o.Why != "" })
+}

@@ -86,7 +86,7 @@ func (k *Keeper) keep(ctx context.Context, w kube.Work, news <-chan struct{}) {
 
 // refuse reports that the connection cannot be, until another is wanted.
 func (k *Keeper) refuse(ctx context.Context, w kube.Work, why error, news <-chan struct{}) {
-	k.Report(kube.Observation{Cluster: w.Cluster, Release: w.Release, At: now(), Failure: kube.Other, Detail: why.Error()})
+	k.Report(kube.Observation{Cluster: w.Cluster, Release: w.Release, Mark: w.Mark, At: now(), Failure: kube.Other, Detail: why.Error()})
 	select {
 	case <-ctx.Done():
 	case <-news:

@@ -113,7 +113,7 @@ func (s *session) tellRollout(ctx context.Context, w wanted, pods []mesh.KubePod
 	// Before the watch shows what was applied, it is an earlier one that was stuck.
 	st := s.standing[w.key()]
 	o.Stuck = f.stuck && st != nil && st.good != nil && st.hash == w.hash && s.isSeen(w, st)
-	if o.Updated > 0 && !seen {
+	if o.Updated > 0 && !seen && s.cache.follows("Pod") {
 		o.Stuck = false // the watch of pods is behind: one of them will say why
 	}
 	if w.kind.name == "DaemonSet" {
@@ -146,7 +146,8 @@ func releaseOf(o map[string]any, labels ...string) int64 {
 // isEmpty: nothing of ours is left, as far as anybody can see.
 func (s *session) isEmpty() bool {
 	for _, k := range kinds {
-		if list, known := s.cache.list(k.name); !known || len(list) > 0 {
+		list, known := s.cache.list(k.name)
+		if !known || slices.ContainsFunc(list, func(o *unstructured.Unstructured) bool { return k.made || !byHand(o) }) {
 			return false
 		}
 	}

@@ -37,6 +37,10 @@ func (w owner) has(o *unstructured.Unstructured) bool {
 	return !lost || fieldsOf(o, manager) != nil
 }
 
+// byHand: an object has our labels, and not we have applied it but somebody with other
+// tools, as what a dry run prints may be. Where nothing is wanted of us it stays.
+func byHand(o *unstructured.Unstructured) bool { return fieldsOf(o, manager) == nil }
+
 // epochOf is who wrote an object last; the zero value is nobody.
 func epochOf(o *unstructured.Unstructured) kube.Epoch {
 	e, err := kube.ParseEpoch(o.GetAnnotations()[kube.AnnotationEpoch])

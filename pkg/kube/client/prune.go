@@ -22,6 +22,9 @@ func (s *session) prune(ctx context.Context, which func(kind) bool) error {
 			if s.isWanted(o) || o.GetDeletionTimestamp() != nil || metav1.GetControllerOf(o) != nil || s.isHeld(k) {
 				continue
 			}
+			if len(s.wanted) == 0 && byHand(o) {
+				continue
+			}
 			if err := s.remove(ctx, k, o); err != nil {
 				return err
 			}
@@ -42,8 +45,11 @@ func (s *session) clear(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		left += len(found)
 		for _, o := range found {
+			if !k.made && byHand(&o) {
+				continue
+			}
+			left++
 			if k.made || o.GetDeletionTimestamp() != nil || metav1.GetControllerOf(&o) != nil {
 				continue
 			}
