@@ -27,7 +27,8 @@ type pulse struct {
 	still  time.Duration // how long nothing has moved
 }
 
-// still is since when the pods of a release are as many as they are.
+// still is since when the pods of a release are as many as they are, as far as the
+// cluster could be seen and nobody else had to do something.
 type still struct {
 	release int64
 	figures [4]int
@@ -36,7 +37,7 @@ type still struct {
 
 func (s *still) see(o *kube.Observation, now time.Time) {
 	is := still{o.Release, [4]int{o.Desired, o.Updated, o.Ready, o.Old}, now}
-	if o.Paused || s.release != is.release || s.figures != is.figures || s.since.IsZero() {
+	if o.Paused || len(o.Conflicts) > 0 || !looked(o) || s.release != is.release || s.figures != is.figures || s.since.IsZero() {
 		*s = is
 	}
 }
@@ -110,8 +111,12 @@ func (s *step) seen() {
 // current says whether the last observation is of what is ordered, and has seen the
 // cluster.
 func (s *step) current() bool {
-	return s.o != nil && s.o.Release == s.rel.Number &&
-		slices.Contains([]kube.Failure{kube.NoFailure, kube.Foreign, kube.Denied}, s.o.Failure)
+	return s.o != nil && !s.pulse.silent && s.o.Release == s.rel.Number && looked(s.o)
+}
+
+// looked says whether an observation has seen the cluster as it is then.
+func looked(o *kube.Observation) bool {
+	return slices.Contains([]kube.Failure{kube.NoFailure, kube.Foreign, kube.Denied}, o.Failure)
 }
 
 func (s *step) figures() {

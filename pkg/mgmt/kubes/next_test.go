@@ -355,6 +355,8 @@ func TestAPauseIsNoStandstill(t *testing.T) {
 	}
 	for name, change := range map[string]func(*kube.Observation){
 		"paused":   func(o *kube.Observation) { o.Paused = true },
+		"away":     func(o *kube.Observation) { o.Failure = kube.Unreachable },
+		"conflict": func(o *kube.Observation) { o.Conflicts = []mesh.KubeConflict{{Field: "spec.type"}} },
 		"a figure": func(o *kube.Observation) { o.Ready++ },
 		"release":  func(o *kube.Observation) { o.Release++ },
 	} {
@@ -364,5 +366,32 @@ func TestAPauseIsNoStandstill(t *testing.T) {
 		if got := s.lasts(now.Add(time.Hour)); got != 0 {
 			t.Errorf("%s: still for %v", name, got)
 		}
+	}
+}
+
+// While the API is away, somebody else keeps a field, or the child says nothing, no time
+// passes for a release: one with problems beside it is not given up once that is over.
+func TestTimeThatNobodyCouldUseGivesUpNothing(t *testing.T) {
+	for name, meanwhile := range map[string]kube.Observation{
+		"away":     {Failure: kube.Unreachable, Desired: 3, Old: 3},
+		"conflict": {Conflicts: []mesh.KubeConflict{{Field: "spec.type"}}, Desired: 3, Old: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.want()
+			s.see(0, s.runs())
+			s.want()
+			s.see(time.Second, meanwhile)
+			s.see(time.Hour, meanwhile)
+			begins := kube.Observation{Desired: 3, Old: 3, Problems: []string{"Namespace/x: it does not enforce the Pod Security standard restricted"}}
+			s.see(time.Second, begins) // what was just applied is not seen yet
+			s.is(mesh.KubeRolling, 1, 0)
+			st, _ := next(s.c, s.st, &kube.Observation{Release: 2, Problems: begins.Problems}, pulse{silent: true, still: time.Hour}, s.now.Add(time.Hour))
+			if st.Parked != 0 || st.Well() {
+				t.Errorf("parked %d by what was said an hour ago, contact %q", st.Parked, st.Contact)
+			}
+			s.see(time.Hour, begins)
+			s.is(mesh.KubeFailed, 1, 2)
+		})
 	}
 }
