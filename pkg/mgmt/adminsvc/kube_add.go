@@ -108,9 +108,25 @@ func (s *Service) led(tx *store.Tx, c mesh.KubeCluster, a kube.Answer, moved boo
 			c.Name, c.Namespace, mesh.ErrConflict),
 			fmt.Sprintf("take the entries away first: meshctl admin entry uninstall %s; or, when the old cluster or its namespace is gone: --moved", c.Name))
 	case other || moved:
-		return drop(tx, s.Store.KubeStates, c.ID)
+		return s.unseen(tx, c)
 	}
 	return nil
+}
+
+// unseen forgets what was seen of a cluster, but not that the release that is wanted has
+// failed: what ran before it is to serve wherever the cluster is now.
+func (s *Service) unseen(tx *store.Tx, c mesh.KubeCluster) error {
+	st, err := store.Get(tx, s.Store.KubeStates, c.ID)
+	if ignoreAbsent(err) != nil {
+		return err
+	}
+	if c.Wanted.Number == 0 || st.Parked != c.Wanted.Number {
+		return drop(tx, s.Store.KubeStates, c.ID)
+	}
+	return store.Update(tx, s.Store.KubeStates, c.ID, func(st *mesh.KubeState) error {
+		*st = mesh.KubeState{Cluster: c.ID, Ran: st.Ran, Parked: st.Parked, ParkedWhy: st.ParkedWhy}
+		return nil
+	})
 }
 
 // looked keeps when a cluster was looked at in which nothing runs: nobody else looks

@@ -283,6 +283,24 @@ func TestAClusterThatHasMovedIsTakenWhenSomebodySaysSo(t *testing.T) {
 	}
 }
 
+// What failed in the old cluster is not what begins in the new one.
+func TestAReleaseThatFailedStaysSoWhereAClusterHasMoved(t *testing.T) {
+	r, f := newKubeRig(t)
+	f.answer.NamespaceUID = "uid-a"
+	v := r.cluster("north")
+	r.deploy("north", 0, layer(2))
+	bad := layer(2)
+	bad.Image = "registry.example.net/meshctl:broken"
+	r.deploy("north", 1, bad)
+	r.state(v.ID, mesh.KubeState{Ran: 1, Parked: 2, ParkedWhy: "pod a: crash", Pods: []mesh.KubePod{{Name: "a"}}})
+	f.answer.NamespaceUID = "uid-b"
+	c := connection()
+	v = must(r.kubeSet(r.ctx(), admin.KubeSetRequest{Ref: "north", Connection: &c, Moved: true}))(t)
+	if v.Runs().Number != 1 || v.State == nil || v.State.Parked != 2 || len(v.State.Pods) != 0 {
+		t.Errorf("release %d is to run, seen %+v", v.Runs().Number, v.State)
+	}
+}
+
 func TestACheckIsRememberedWhereNothingRuns(t *testing.T) {
 	r, f := newKubeRig(t)
 	f.answer = kube.Answer{Failure: kube.Unreachable}
