@@ -122,8 +122,12 @@ func idle(c mesh.KubeCluster) bool { return c.Wanted.Number == 0 && !c.Removing 
 // sweeps says whether to look now for what is left in a cluster where nothing is
 // wanted: a leader that was paused in the middle of a write may have made it again
 // after its successor had taken it away. That is looked for when the office begins,
-// and from time to time.
+// and from time to time. Where nothing was ever taken away there is nothing of that
+// kind: what is there is of a time that a restored backup does not know, and serves.
 func (t *term) sweeps(c mesh.KubeCluster) bool {
+	if c.Removals == 0 {
+		return false
+	}
 	s, now := t.sight(c.ID), t.instant()
 	if _, at := t.work(c.ID); !at {
 		return s.swept.IsZero() || now.Sub(s.swept) >= t.pace.Sweep
