@@ -16,9 +16,13 @@ import (
 // TestWorkerDrained takes the pods of one worker away by evictions (K-03).
 func TestWorkerDrained(t *testing.T) {
 	e := theEntries(t)
+	e.evenly(t)
 	l := e.begin(t, steady(e.clients()))
 	<-time.After(2 * time.Second)
 	took := e.DrainNode(t, "w1")
+	if took < time.Second {
+		t.Fatalf("w1 had no pod that drains: it was empty after %s", took)
+	}
 	e.Cordon(t, "w1", false)
 	<-time.After(2 * time.Second)
 	n := l.finish(t)
