@@ -113,7 +113,11 @@ func deploysEntries(t *testing.T, server mgmt.Addresses) {
 	says(run(0, "entry", "plan", "--cluster", "live"), "nothing would change")
 	says(run(0, "entry", "scale", "3", "--cluster", "live"), "cluster live runs release 2\n")
 	says(run(1, "entry", "image", bad, "--cluster", "live"), "release 3 failed: pod "+kube.Name, "ImagePullBackOff", "hint: release 2 is put back")
-	says(run(0, "entry", "status", "live"), "release 2 is put back", "Failed:", "3 ready")
+	status := run(0, "entry", "status", "live")
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(status, "3 ready") && time.Now().Before(end); <-time.After(200 * time.Millisecond) {
+		status = run(0, "entry", "status", "live") // it is put back as fast as the cluster does it
+	}
+	says(status, "release 2 is put back", "Failed:", "3 ready")
 	for _, args := range [][]string{{"status", "nowhere"}, {"uninstall", "nowhere"}, {"scale", "2", "--cluster", "nowhere"}, {"rollout", "pause", "--cluster", "nowhere"}} {
 		says(run(1, append([]string{"entry"}, args...)...), "hint: see `meshctl admin kube list`")
 	}
