@@ -152,6 +152,20 @@ func TestWhatFailedIsNotWhatAnUndoGoesBackTo(t *testing.T) {
 	}
 }
 
+// Release 2 was replaced before it ran.
+func TestAnUndoGoesBackToWhatRan(t *testing.T) {
+	r, _ := newKubeRig(t)
+	v := r.cluster("north")
+	r.deploy("north", 0, layer(1))
+	r.deploy("north", 1, layer(2))
+	r.deploy("north", 2, layer(3))
+	r.state(v.ID, mesh.KubeState{Ran: 1})
+	got := must(r.entryRollout(r.ctx(), admin.EntryRolloutRequest{Ref: "north", Action: "undo"}))(t).Wanted
+	if got.Number != 4 || got.Layer.Replicas != 1 || got.Why != "undo of 3, as 1" {
+		t.Errorf("release %+v", got)
+	}
+}
+
 func TestEntriesAreTakenAwayOnce(t *testing.T) {
 	r, _ := newKubeRig(t)
 	r.cluster("north")

@@ -62,9 +62,9 @@ func earlier(c mesh.KubeCluster, st mesh.KubeState, to int64) (mesh.EntryRelease
 			out = r
 		}
 	}
-	// What was put back is known to have run.
+	// While the one that is wanted does not run yet, or failed, it is known which did.
 	for _, r := range c.Earlier {
-		if to == 0 && st.Parked == c.Wanted.Number && r.Number == st.Ran {
+		if to == 0 && st.Ran != c.Wanted.Number && r.Number == st.Ran && !reflect.DeepEqual(r.Layer, c.Wanted.Layer) {
 			out = r
 		}
 	}
