@@ -140,8 +140,11 @@ func printPlan(s *adminSession, p admin.EntryPlan) error {
 			}
 		}
 	}
-	if kept == len(p.Changes) {
+	switch kept {
+	case len(p.Changes):
 		return s.say("nothing would change")
+	case 0:
+		return nil
 	}
 	return s.say("%s would stay as they are", someOf(kept, "object"))
 }
@@ -233,7 +236,8 @@ func newLayerChange(a *adminCLI, x layerChange) *cobra.Command {
 }
 
 func notDeployed(v admin.KubeView) error {
-	return mesh.WithHint(fmt.Errorf("cluster %s: no entries are deployed there: %w", clean(v.Name), mesh.ErrConflict), "deploy some: meshctl admin entry deploy --image IMAGE")
+	return mesh.WithHint(fmt.Errorf("cluster %s: no entries are deployed there: %w", clean(v.Name), mesh.ErrConflict),
+		"deploy some: meshctl admin entry deploy --cluster "+v.Name+" --image IMAGE")
 }
 
 func newEntryUninstall(a *adminCLI) *cobra.Command {

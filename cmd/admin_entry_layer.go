@@ -113,7 +113,7 @@ func (f *layerFlags) onto(ctx context.Context, s *adminSession, was mesh.EntryLa
 func (f *layerFlags) parsed(s *adminSession, to *mesh.EntryLayer) error {
 	changed := s.cmd.Flags().Changed
 	var err error
-	for flag, n := range map[string]int{"replicas": f.layer.Replicas, "unavailable": f.layer.Unavailable} {
+	for flag, n := range map[string]int{"replicas": f.layer.Replicas, "unavailable": f.layer.Unavailable, "port": f.layer.Service.Port} {
 		// Zero would be the default, which nobody means by it.
 		if changed(flag) && n < 1 {
 			return usagef("--%s %d: want 1 or more", flag, n)
@@ -175,9 +175,18 @@ func readLayer(ctx context.Context, file string, stdin io.Reader) (mesh.EntryLay
 		return l, fmt.Errorf("--file: %w", err)
 	}
 	if err := yaml.UnmarshalStrict(text, &l); err != nil {
-		return l, fmt.Errorf("--file: %s: %w: %w", file, err, mesh.ErrInvalid)
+		return l, fmt.Errorf("--file: %s: %s: %w", file, plainYAML(err), mesh.ErrInvalid)
 	}
 	return l, nil
+}
+
+// plainYAML is what is wrong with a file, without the way on which that was found.
+func plainYAML(err error) string {
+	text := err.Error()
+	for _, p := range []string{"error converting YAML to JSON: ", "error unmarshaling JSON: ", "while decoding JSON: ", "json: "} {
+		text = strings.TrimPrefix(text, p)
+	}
+	return clean(text)
 }
 
 // readBounded reads a file that is no secret, or standard input as "-".
@@ -218,7 +227,8 @@ func parseAutoscale(text string) (mesh.EntryAutoscale, error) {
 	if withCPU {
 		out.CPU, errs[2] = strconv.Atoi(strings.TrimSuffix(cpu, "%"))
 	}
-	if !ok || errs != [3]error{} {
+	// Zero of the CPU would be the default, which nobody means by it.
+	if !ok || errs != [3]error{} || withCPU && out.CPU == 0 {
 		return mesh.EntryAutoscale{}, usagef("--autoscale %q: want MIN-MAX, MIN-MAX@CPU%% or off", text)
 	}
 	return out, nil

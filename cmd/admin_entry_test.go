@@ -94,7 +94,7 @@ func TestFlagsOfALayerThatAreNone(t *testing.T) {
 	for _, words := range [][]string{
 		{"--autoscale", "5"}, {"--autoscale", "2-x"}, {"--autoscale", "2-5@x%"}, {"--annotation", "x"}, {"--annotation", "=x"}, {"--annotation", "a=1", "--annotation", "a=2"},
 		{"--toleration", "=v"}, {"--toleration", ":NoExecute"}, {"--proxy", "example.net"}, {"--proxy", "fe80::1%eth0"}, {"--node-selector", "a"},
-		{"--replicas", "0"}, {"--unavailable", "0"},
+		{"--replicas", "0"}, {"--unavailable", "0"}, {"--port", "0"}, {"--autoscale", "2-5@0%"},
 	} {
 		if _, err := layerOf(t, mesh.EntryLayer{}, words...); err == nil {
 			t.Errorf("%q was taken", words)

@@ -32,6 +32,12 @@ func (w *waitFlags) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&w.none, "no-wait", false, "do not wait until it is done")
 	c.Flags().DurationVar(&w.most, "wait", defaultRolloutWait, "how long to wait until it is done")
 	c.MarkFlagsMutuallyExclusive("wait", "no-wait")
+	c.PreRunE = func(*cobra.Command, []string) error { // before anything is changed
+		if w.most <= 0 {
+			return usagef("--wait %v: want a time above 0", w.most).hint("--no-wait does not wait at all")
+		}
+		return nil
+	}
 }
 
 // step is how far something is: a line for people, and whether that was all.

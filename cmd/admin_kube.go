@@ -267,7 +267,11 @@ func oneCluster(ctx context.Context, s *adminSession, ref string) (string, error
 	case 1:
 		return names[0], nil
 	}
-	return "", usagef("which cluster?").hint("there are: %s", strings.Join(names, ", "))
+	how := "name one"
+	if s.cmd.Flags().Lookup("cluster") != nil {
+		how = "give --cluster NAME"
+	}
+	return "", usagef("which cluster?").hint("%s; there are: %s", how, strings.Join(names, ", "))
 }
 
 // askCluster is ask about a cluster, for commands whose own list has none.

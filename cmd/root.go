@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -94,7 +95,8 @@ func unknownSubcommand(c *cobra.Command, args []string) error {
 	err := usagef("unknown command %q for %q", args[0], c.CommandPath())
 	c.SuggestionsMinimumDistance = 2
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-		return err.hint("did you mean %q?", near[0])
+		longer := slices.IndexFunc(near, func(name string) bool { return strings.HasPrefix(name, args[0]) })
+		return err.hint("did you mean %q?", near[max(longer, 0)])
 	}
 	return err.hint("see `%s --help`", c.CommandPath())
 }

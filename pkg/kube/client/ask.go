@@ -102,7 +102,7 @@ func (a *applier) checkNamespace(ctx context.Context, out *kube.Answer) error {
 		out.NamespaceUID, out.Unguarded = uid, !guarded
 		return nil
 	case apierrors.IsNotFound(err):
-		out.Missing = append(out.Missing, "the namespace "+a.namespace)
+		out.Missing = append(out.Missing, "find the namespace "+a.namespace)
 	case apierrors.IsForbidden(err):
 		out.Missing = append(out.Missing, "get namespaces "+a.namespace)
 	default:

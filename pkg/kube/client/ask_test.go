@@ -27,7 +27,7 @@ func TestACheckNamesEachRightThatIsMissing(t *testing.T) {
 	s.Deny("create", "tokenreviews", true)
 	s.Missing(space, true)
 	a := ask(t, s, kube.AskCheck, nil)
-	want := []string{"create deployments in entries", "get pods/log in entries", "create tokenreviews", "the namespace entries"}
+	want := []string{"create deployments in entries", "get pods/log in entries", "create tokenreviews", "find the namespace entries"}
 	if a.Failure != kube.NoFailure || !slices.Equal(a.Missing, want) {
 		t.Errorf("it says %+v; want %q", a, want)
 	}
