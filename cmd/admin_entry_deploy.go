@@ -221,7 +221,7 @@ func newLayerChange(a *adminCLI, x layerChange) *cobra.Command {
 				return notDeployed(v)
 			}
 			d := deployable{v, v.Wanted.Layer}
-			if x.why == "scale" {
+			if x.ofRunning {
 				d.layer = v.Runs().Layer
 			}
 			if err := x.apply(&d.layer, args[0]); err != nil {

@@ -23,6 +23,7 @@ func (s *Service) entryDeploy(ctx context.Context, req admin.EntryDeployRequest)
 	}
 	note := ""
 	v, err := s.kubeChange(ctx, "entry."+req.Why, req.Ref, func(c *mesh.KubeCluster, st mesh.KubeState) error {
+		note = "" // of an attempt before, when the transaction is made again
 		layer, err := layerOf(*c, st, req)
 		if err != nil {
 			return err
